@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-SLACK_EPISODES = 2  # below this a move costs more (a cold prefix) than it levels
+SLACK_EPISODES = 8  # an engine decodes so many more sequences nearly as fast; a cold prefix costs more
 SLACK_SHARE = 0.25  # of the mean load: at 64 episodes a worker, 16 more on one is still level enough
 
 

@@ -1,6 +1,6 @@
 from collections import Counter
 
-from agentflow.controller.placement import Placement
+from agentflow.controller.placement import SLACK_EPISODES, Placement
 
 
 def workers(n: int) -> list[str]:
@@ -24,14 +24,14 @@ def test_few_items_with_many_samples_use_every_worker() -> None:
     placement.set_workers(workers(96))
     load = Counter(placement.place(f"item-{i}") for i in range(30) for _ in range(64))
     assert len(load) == 96
-    assert max(load.values()) - min(load.values()) <= 6
+    assert max(load.values()) - min(load.values()) <= SLACK_EPISODES
 
 
 def test_many_items_stay_on_their_own_worker() -> None:
     placement = Placement()
     placement.set_workers(workers(8))
     homes = [{placement.place(f"item-{i}") for _ in range(8)} for i in range(64)]
-    assert sum(len(h) for h in homes) <= 1.5 * len(homes)
+    assert sum(len(h) for h in homes) <= 1.1 * len(homes)
 
 
 def test_an_unhealthy_worker_is_given_nothing() -> None:

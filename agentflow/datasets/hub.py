@@ -100,9 +100,9 @@ def _load(name: HubName) -> Any:
         ) from e
     except (OSError, RuntimeError) as e:
         raise DataError(
-            f"{name} is not in the cache and the Hugging Face hub cannot be reached ({_first_line(e)}): give a local "
-            f"file instead, such as --data test.jsonl, or load it once where there is a network and take the cache "
-            f"folder (HF_HOME) along."
+            f"{name} is no file here and not in the cache, and the Hugging Face hub cannot be reached "
+            f"({_first_line(e)}): give a local file instead, such as --data test.jsonl, or load it once where there "
+            f"is a network and take the cache folder (HF_HOME) along."
         ) from e
     return loaded if name.split is not None else _evaluation_split(name, loaded)
 

@@ -12,7 +12,7 @@ from agentflow.datasets.hub import HubName, hub_name
 from agentflow.errors import DataError
 
 TEN = [{"id": f"r{i}", "x": i} for i in range(10)]
-ORDER_OF_SEED_1 = "r6 r5 r1 r0 r3 r7 r8 r2 r4 r9".split()
+ORDER_OF_SEED_1 = ["r6", "r5", "r1", "r0", "r3", "r7", "r8", "r2", "r4", "r9"]
 
 
 def test_identical_rows_get_an_ordinal_and_their_first_keeps_its_id() -> None:

@@ -156,7 +156,7 @@ async def serve() -> AsyncIterator[Door]:
         try:
             asked = dialect.to_chat(body)
         except TranslationError as e:
-            return web.json_response(dialect.error(400, str(e)), status=400)
+            return web.json_response(dialect.error(400, str(e), e.details), status=400)
         async with session.post(f"{chat_url}/v1/chat/completions", json=asked) as upstream:
             assert upstream.status == 200, await upstream.text()
             if not body.get("stream"):

@@ -11,7 +11,8 @@ from agentflow.episode import DEFAULT_ROLE
 from agentflow.runner.conversation import Conversation, Fields, read_conversation
 from agentflow.runner.dialect import CHAT_PATH, Dialect, Route
 from agentflow.runner.sampling import SEEDED, left_out
-from agentflow.runner.translation import Translator
+from agentflow.runner.translate import TranslationError
+from agentflow.runner.translation import COUNT_TOKENS, NO_COUNT_TOKENS, TRANSLATORS, Translator
 
 if TYPE_CHECKING:
     from agentflow.runner.core import Core
@@ -45,6 +46,14 @@ def request_headers(raw: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]
 def reply_headers(raw: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """The worker's headers that the agent is sent."""
     return [(name, value) for name, value in raw if name.lower() not in _REPLY_OURS]
+
+
+class AskError(Exception):
+    """The request cannot be served; the agent is answered ``status`` with this sentence."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class Wire(NamedTuple):
@@ -101,8 +110,14 @@ class Ask:
         return decoded
 
     def wire(self, core: Core, endpoint: Endpoint) -> Wire:
-        """Render for one worker. Raises the translation room's TranslationError where that cannot be done."""
+        """Render for one worker.
+
+        Raises:
+            AskError: it lacks the dialect, and the request says what chat completions cannot.
+        """
         dialect = self.route.dialect
+        if self.route.path == COUNT_TOKENS and not endpoint.serves(Dialect.MESSAGES):
+            raise AskError(404, NO_COUNT_TOKENS)
         if self.fields is None:
             return Wire(self.route.path, self.body, {}, None, False)
         if endpoint.serves(dialect):
@@ -111,8 +126,11 @@ class Ask:
             if not filled:
                 return Wire(self.route.path, self.body, filled, None, False)
             return Wire(self.route.path, _encode({**self.fields, **filled}), filled, None, thin)
-        translator = core.translators[dialect]
-        chat = translator.to_chat(self.decoded())
+        translator = TRANSLATORS[dialect]
+        try:
+            chat = translator.to_chat(self.decoded())
+        except TranslationError as e:
+            raise AskError(400, str(e)) from e
         filled = self._fills(core, endpoint, Dialect.CHAT, chat)
         return Wire(CHAT_PATH, _encode({**chat, **filled}), filled, translator, False)
 

@@ -124,7 +124,8 @@ def _extend(have: list[Any], parts: list[Any]) -> None:
                 _merge(known, part)
                 break
         else:
-            _merge(new := {}, part)
+            new: Json = {}
+            _merge(new, part)
             have.append(new)
 
 

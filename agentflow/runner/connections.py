@@ -14,7 +14,9 @@ import aiohttp
 CONNECT_TIMEOUT_S = 10.0  # a node that is gone drops packets; its calls should be elsewhere by then
 # uvicorn (vLLM, SGLang) and llama.cpp close idle connections after 5 s; a connection that is reused just then breaks.
 KEEPALIVE_S = 3.0
-READ_BUFFER_BYTES = 1 << 18  # aiohttp pauses reading beyond twice this; replies with logprobs are larger than its 64 KiB
+READ_BUFFER_BYTES = (
+    1 << 18
+)  # aiohttp pauses reading beyond twice this; replies with logprobs are larger than its 64 KiB
 
 
 @functools.cache

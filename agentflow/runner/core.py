@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from agentflow.channel.messages import Message, RoleSettings, RunnerSettings, ToolSchema
 from agentflow.runner.connections import ConnectionsByLoop
@@ -12,7 +11,6 @@ from agentflow.runner.dialect import Dialect
 from agentflow.runner.policy import Budget
 from agentflow.runner.sampling import Fill, fills
 from agentflow.runner.table import WorkerTable
-from agentflow.runner.translation import Translator, translators
 
 _NOTHING_SET = RoleSettings()
 
@@ -20,26 +18,15 @@ _NOTHING_SET = RoleSettings()
 class Core:
     """Thread-safe. ``notify`` must be."""
 
-    def __init__(
-        self,
-        settings: RunnerSettings,
-        notify: Callable[[Message], None],
-        load_translators: Callable[[], Mapping[Dialect, Translator]] = translators,
-    ) -> None:
+    def __init__(self, settings: RunnerSettings, notify: Callable[[Message], None]) -> None:
         self.settings = settings
         self.notify = notify
         self.table = WorkerTable(settings.worker_calls, settings.roles)
         self.connections = ConnectionsByLoop(settings.concurrency, settings.http_client)
         self.budget = Budget(settings.request_retries, settings.retry_window_s, settings.request_timeout_s)
-        self._load_translators = load_translators
         self._fills: dict[tuple[str, Dialect], tuple[Fill, ...]] = {}
         self._schemas: set[str] = set()
         self._lock = threading.Lock()
-
-    @functools.cached_property
-    def translators(self) -> Mapping[Dialect, Translator]:
-        """By the dialect that they read."""
-        return self._load_translators()
 
     def fills(self, role: str, dialect: Dialect) -> tuple[Fill, ...]:
         """The user's sampling values for a role, in the fields of a dialect."""

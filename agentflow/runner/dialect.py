@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from agentflow.runner.translate import messages, responses
+
 
 class Dialect(StrEnum):
     """One way to ask a model; the values are those of ``WorkerInfo.apis``."""
@@ -62,10 +64,8 @@ def route(method: str, target: str) -> Route:
 
 def error_body(dialect: Dialect, status: int, message: str) -> bytes:
     """An error as that dialect's clients read it."""
-    kind = "invalid_request_error" if status < 500 else "api_error"
-    if dialect is Dialect.MESSAGES:
-        return msgspec.json.encode({"type": "error", "error": {"type": kind, "message": message}})
-    return msgspec.json.encode({"error": {"message": message, "type": kind, "param": None, "code": None}})
+    error = messages.error if dialect is Dialect.MESSAGES else responses.error
+    return msgspec.json.encode(error(status, message))
 
 
 def error_message(body: bytes, limit: int = 300) -> str:

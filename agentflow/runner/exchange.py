@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from enum import Enum
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -16,13 +17,14 @@ import msgspec
 
 from agentflow.channel.messages import Backpressure, WorkerSuspect
 from agentflow.episode import Call, Kind, Outcome
-from agentflow.runner.ask import Ask, Wire, reply_headers
-from agentflow.runner.dialect import error_body, error_message
-from agentflow.runner.numbers import Numbers, numbers
+from agentflow.runner.ask import Ask, AskError, Wire, reply_headers
+from agentflow.runner.dialect import Dialect, error_body, error_message
+from agentflow.runner.numbers import Numbers, numbers, read_reply
 from agentflow.runner.policy import Failure, GiveUp, PassOn, Retry, failure_of, hint_of, parse_retry_after
 from agentflow.runner.relay import Relay, ThinnedRelay, TranslatedRelay
 from agentflow.runner.reply import CLOSED, EPISODE_OVER, NO_RETRY, Reply, error_reply
 from agentflow.runner.stream import ReplyStream
+from agentflow.runner.translate import TranslationError
 
 if TYPE_CHECKING:
     from agentflow.runner.core import Core
@@ -30,13 +32,7 @@ if TYPE_CHECKING:
     from agentflow.runner.table import Endpoint
 
 _EVENTS = b"text/event-stream"
-
-
-class Cut(Enum):
-    """Why somebody else reached into a call."""
-
-    WORKER_GONE = "the worker is gone or was restarted"
-    EPISODE_OVER = "the episode is over"
+_JSON = (b"content-type", b"application/json")
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -74,7 +70,8 @@ class Exchange:
         self._inside = False  # holds a place in the endpoint's lane
         self._wire: Wire | None = None
         self._clock: asyncio.Timeout | None = None
-        self._cut: Cut | None = None
+        self.worker_left = False  # set from outside: its worker is gone
+        self.is_over = False  # set from outside: its episode is over
         self._stream: ReplyStream | None = None
         self._ttft_s: float | None = None
         self._over = False
@@ -163,17 +160,17 @@ class Exchange:
         """One request to one worker, whose lane is entered already."""
         self._endpoint = endpoint
         self._inside = True
-        self._cut = self._cut if self._cut is Cut.EPISODE_OVER else None
+        self.worker_left = False
         endpoint.in_flight.add(self)
         response: aiohttp.ClientResponse | None = None
         try:
             ask = self._ask
             try:
                 wire = self._wire = ask.wire(self._core, endpoint)
-            except ValueError as e:
-                return self._refused(str(e))
+            except AskError as e:
+                return self._refused(e.status, str(e))
             self._tries += 1
-            headers = ask.headers + endpoint.credentials
+            headers = ask.headers + endpoint.credentials(ask.route.dialect)
             async with self._timeout(self._core.settings.request_timeout_s):
                 response = await self._core.connections.here().workers.request(
                     ask.method,
@@ -197,7 +194,7 @@ class Exchange:
             self._clock = None
             if self._stream is None:
                 if response is not None:
-                    response.close() if response.content.exception() or not response.content.at_eof() else None
+                    response.close()  # keeps the connection where the answer was read to its end
                 self.leave_worker()
 
     # --- what came of a try ---------------------------------------------------------------------------------------
@@ -217,14 +214,14 @@ class Exchange:
             return self._pass_on(status, headers, body)
         assert self._wire is not None
         if self._wire.translator is not None:
-            chat = _json_object(body)
-            if chat is None:
-                return Failed(Failure.TRANSPORT, f"{endpoint.info.name} answered something that is no JSON object")
-            reply = self._wire.translator.from_chat(self._ask.decoded(), chat)
-            body = msgspec.json.encode(reply)
+            try:
+                chat = read_reply(Dialect.CHAT, body) or {}
+                body = msgspec.json.encode(self._wire.translator.from_chat(self._ask.decoded(), chat))
+            except TranslationError as e:
+                return Failed(Failure.INTERNAL, str(e), 502, error_body(self._ask.route.dialect, 502, str(e)), [_JSON])
         self._settle(endpoint)
         self._ttft_s = time.perf_counter() - self._started
-        self.end(status, _json_object(body), body)
+        self.end(status, read_reply(self._ask.route.dialect, body), body)
         return Reply(status, headers, body)
 
     def _streamed(self, endpoint: Endpoint, response: aiohttp.ClientResponse, first: bytes) -> Reply:
@@ -239,7 +236,7 @@ class Exchange:
             relay = ThinnedRelay(dialect) if self._wire.thin else Relay(dialect)
         self._settle(endpoint)
         self._ttft_s = time.perf_counter() - self._started
-        deadline = self._loop.time() + self._core.settings.request_timeout_s - self._ttft_s
+        deadline = self._clock.when() if self._clock else None
         self._stream = ReplyStream(self, response, relay, first, deadline)
         return Reply(response.status, reply_headers(response.raw_headers), stream=self._stream)
 
@@ -251,10 +248,10 @@ class Exchange:
         self.end(status, None, body, error=message, hint=hint_of(status, body))
         return Reply(status, headers, body)
 
-    def _refused(self, message: str) -> Reply:
-        body = error_body(self._ask.route.dialect, 400, message)
-        self.end(400, None, body, error=message)
-        return error_reply(self._ask.route.dialect, 400, message)
+    def _refused(self, status: int, message: str) -> Reply:
+        reply = error_reply(self._ask.route.dialect, status, message)
+        self.end(status, None, reply.body, error=message)
+        return reply
 
     def _broken(self, endpoint: Endpoint, e: Exception) -> Failed:
         error = f"{endpoint.info.name} could not be reached: {type(e).__name__}: {e}"
@@ -264,7 +261,7 @@ class Exchange:
     def _timed_out(self, endpoint: Endpoint) -> Reply | Failed:
         self._raise_if_over()
         name = endpoint.info.name
-        if self._cut is Cut.WORKER_GONE or not endpoint.info.healthy:
+        if self.worker_left or not endpoint.info.healthy:
             return Failed(Failure.TRANSPORT, f"{name} went away during the call")
         message = self.timeout_message()
         self.end(504, error=message, hint=Kind.CALL_TIMEOUT)
@@ -281,6 +278,15 @@ class Exchange:
         name = self._endpoint.info.name if self._endpoint else "the worker"
         limit = self._core.settings.request_timeout_s
         return f"{name} lives but did not finish this call within {limit:g} s (rollout.request_timeout)"
+
+    def stream_broke(self, reason: str) -> str:
+        """A stream ended after its first byte and before its end: the episode is lost. Returns the sentence."""
+        assert self._endpoint is not None
+        info = self._endpoint.info
+        message = f"{info.name} broke off a stream in the middle ({reason}), so the episode is lost."
+        self._door.decide(Outcome.LOST, Kind.STREAM_BROKEN, message)
+        self._core.notify(WorkerSuspect(info.name, info.generation, message))
+        return message
 
     def _settle(self, endpoint: Endpoint) -> None:
         self._door.stays[self._ask.role] = endpoint.info.name
@@ -329,7 +335,7 @@ class Exchange:
             fields = {**fields, **self._wire.filled}
         response = body if body is not None else reply
         if door.recorder.end(self._place, call, ask.body if fields is None else fields, ask.conversation, response):
-            door.ended(call, hint, ask, body, reply)
+            door.ended(ask, hint, body, reply)
             if ask.conversation.tools and ask.fields is not None:
                 self._core.tell_schema(ask.conversation.tools, bytes(ask.fields["tools"]))
         door.in_flight.discard(self)
@@ -343,45 +349,46 @@ class Exchange:
 
     # --- reached into from outside --------------------------------------------------------------------------------
 
-    def worker_gone(self) -> None:
-        """Its worker is gone: try elsewhere now, not when the timeout has passed. From any thread."""
-        self._from_outside(Cut.WORKER_GONE)
+    def worker_gone(self, endpoint: Endpoint) -> None:
+        """This worker is gone: try elsewhere now, not when the timeout has passed. From any thread."""
+        self._from_outside(lambda: self._worker_left(endpoint))
 
     def episode_over(self) -> None:
         """Its episode is over: record what there is, then cancel the request at the worker. From any thread."""
-        self.end(0, self._stream.reply() if self._stream else None, error=Cut.EPISODE_OVER.value)
-        self._from_outside(Cut.EPISODE_OVER)
+        self.end(0, self._stream.reply() if self._stream else None, error="the episode was over")
+        self._from_outside(self._be_over)
 
-    def _from_outside(self, cut: Cut) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._be_cut, cut)
-        except RuntimeError:  # its loop is closed, and the call with it
-            pass
+    def _from_outside(self, do: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # its loop is closed, and the call with it
+            self._loop.call_soon_threadsafe(do)
 
-    def _be_cut(self, cut: Cut) -> None:
-        if self._cut is not Cut.EPISODE_OVER:
-            self._cut = cut
-        if self._clock is not None and not self._clock.expired():
-            self._clock.reschedule(self._loop.time())
-        elif cut is Cut.EPISODE_OVER and self._stream is not None:
+    def _worker_left(self, endpoint: Endpoint) -> None:
+        if self._inside and self._endpoint is endpoint:
+            self.worker_left = True
+            self._wake()
+
+    def _be_over(self) -> None:
+        self.is_over = True
+        if not self._wake() and self._stream is not None:
             self._stream.abandon()
 
-    @property
-    def cut(self) -> Cut | None:
-        """Set where somebody reached in."""
-        return self._cut
+    def _wake(self) -> bool:
+        if self._clock is None or self._clock.expired():
+            return False
+        self._clock.reschedule(self._loop.time())
+        return True
 
     def _raise_if_over(self) -> None:
-        if self._cut is Cut.EPISODE_OVER:
+        if self.is_over:
             raise EpisodeOverError
 
     def _timeout(self, seconds: float | None) -> asyncio.Timeout:
-        """A timeout that :meth:`_be_cut` can make fire early; clear ``_clock`` afterwards."""
+        """A timeout that :meth:`_wake` can make fire early; clear ``_clock`` afterwards."""
         self._raise_if_over()
         self._clock = asyncio.timeout(seconds)
         return self._clock
 
-    def timeout_at(self, when: float) -> asyncio.Timeout:
+    def timeout_at(self, when: float | None) -> asyncio.Timeout:
         """The same for the reply's stream."""
         self._clock = asyncio.timeout_at(when)
         return self._clock
@@ -392,14 +399,4 @@ class Exchange:
 
 
 def _is_events(response: aiohttp.ClientResponse) -> bool:
-    return any(
-        value.startswith(_EVENTS) for name, value in response.raw_headers if name.lower() == b"content-type"
-    )
-
-
-def _json_object(body: bytes) -> dict[str, Any] | None:
-    try:
-        reply = msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        return None
-    return reply if isinstance(reply, dict) else None
+    return any(value.startswith(_EVENTS) for name, value in response.raw_headers if name.lower() == b"content-type")

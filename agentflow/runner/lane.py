@@ -28,6 +28,14 @@ class Lane:
         self._waiting: deque[_Waiter] = deque()
         self._closed = False
 
+    def try_enter(self) -> bool:
+        """Take a place if one is free now."""
+        with self._lock:
+            if self._closed or self._free <= 0:
+                return False
+            self._free -= 1
+            return True
+
     async def enter(self) -> bool:
         """Wait for a place. False: the lane was closed, choose another worker. Leave with :meth:`leave` after True."""
         with self._lock:

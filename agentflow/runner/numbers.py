@@ -21,6 +21,21 @@ class Numbers(msgspec.Struct, frozen=True):
     truncated: bool = False
 
 
+class _OnlyUsage(msgspec.Struct):
+    usage: dict[str, Any] | None = None
+
+
+def read_reply(dialect: Dialect, body: bytes) -> dict[str, Any] | None:
+    """A reply's body for :func:`numbers`; None when it is no JSON object. Of embeddings only the usage is read."""
+    try:
+        if dialect is Dialect.EMBEDDINGS:
+            return {"usage": msgspec.json.decode(body, type=_OnlyUsage).usage}
+        reply = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return reply if isinstance(reply, dict) else None
+
+
 def numbers(dialect: Dialect, reply: Mapping[str, Any]) -> Numbers:
     """Read a whole reply (or one assembled from a stream). What is missing or malformed counts as 0."""
     usage = _mapping(reply.get("usage"))
@@ -46,7 +61,9 @@ def _tokens(dialect: Dialect, usage: Mapping[str, Any]) -> tuple[int, int, int]:
 def _outcome(dialect: Dialect, reply: Mapping[str, Any]) -> tuple[int, bool]:
     if dialect is Dialect.MESSAGES:
         blocks = _mappings(reply.get("content"))
-        return sum(str(b.get("type", "")).endswith("tool_use") for b in blocks), reply.get("stop_reason") == "max_tokens"
+        return sum(str(b.get("type", "")).endswith("tool_use") for b in blocks), reply.get(
+            "stop_reason"
+        ) == "max_tokens"
     if dialect is Dialect.RESPONSES:
         calls = sum(str(item.get("type", "")).endswith("_call") for item in _mappings(reply.get("output")))
         return calls, _mapping(reply.get("incomplete_details")).get("reason") == "max_output_tokens"

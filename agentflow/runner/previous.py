@@ -41,7 +41,10 @@ class ResponseChain:
             return
         output = [content_hash(item) for item in reply.output]
         with self._lock:
-            items = [*zip(conversation.hashes, conversation.items, strict=True), *zip(output, reply.output, strict=True)]
+            items = [
+                *zip(conversation.hashes, conversation.items, strict=True),
+                *zip(output, reply.output, strict=True),
+            ]
             for hash, item in items:
                 if hash not in self._texts:
                     self._texts[hash] = bytes(item)  # a copy: the item itself would keep its whole request alive

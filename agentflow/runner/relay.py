@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from agentflow.runner.assemble import assembler, error_text
-from agentflow.runner.dialect import Dialect, error_body
+from agentflow.runner.dialect import Dialect
 from agentflow.runner.sse import DONE, EventCutter
 from agentflow.runner.translation import ChatStream
 
@@ -83,7 +83,6 @@ class TranslatedRelay(Relay):
 
     def __init__(self, dialect: Dialect, stream: ChatStream) -> None:
         super().__init__(dialect)
-        self._dialect = dialect
         self._stream = stream
         self._chat = EventCutter()
         self._chat_finished = False
@@ -103,10 +102,8 @@ class TranslatedRelay(Relay):
             if wire.data == DONE:
                 out += self._end()
             elif (event := _event(wire.data)) is not None:
-                if "error" in event:
+                if event.get("error"):
                     self._failed = error_text(event["error"])
-                    out += b"event: error\ndata: " + error_body(self._dialect, 500, self._failed) + b"\n\n"
-                    continue
                 self._chat_finished |= any(c.get("finish_reason") for c in event.get("choices") or ())
                 out += self._stream.feed(event)
         if out:

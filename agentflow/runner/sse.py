@@ -36,7 +36,9 @@ class EventCutter:
 
 
 def _data(wire: bytes) -> bytes:
-    if wire.startswith(b"data: ") and wire.find(b"\n") >= len(wire) - 2:  # one data line and nothing else, by far the most
+    if (
+        wire.startswith(b"data: ") and wire.find(b"\n") >= len(wire) - 2
+    ):  # one data line and nothing else, by far the most
         return wire[6:].rstrip(b"\r\n")
     lines = (line[5:].removeprefix(b" ") for line in wire.splitlines() if line.startswith(b"data:"))
     return b"\n".join(lines)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
 
-from agentflow.episode import Kind, Outcome
+from agentflow.episode import Kind
 from agentflow.runner.policy import hint_of
 from agentflow.runner.relay import Relay
-from agentflow.runner.reply import StreamBrokenError
+from agentflow.runner.reply import CLOSED, StreamBrokenError
 
 if TYPE_CHECKING:
     from agentflow.runner.exchange import Exchange
@@ -19,7 +19,7 @@ class ReplyStream:
     """Hands over bytes as they come; records the call at its end, whichever end that is."""
 
     def __init__(
-        self, exchange: Exchange, response: aiohttp.ClientResponse, relay: Relay, first: bytes, deadline: float
+        self, exchange: Exchange, response: aiohttp.ClientResponse, relay: Relay, first: bytes, deadline: float | None
     ) -> None:
         self._exchange = exchange
         self._response = response
@@ -51,11 +51,14 @@ class ReplyStream:
             return chunk
         except TimeoutError:
             finished = True
-            if exchange.cut is None:
-                message = exchange.timeout_message()
-                self._end(error=message, hint=Kind.CALL_TIMEOUT)
-                raise StreamBrokenError(message) from None
-            raise self._broken(exchange.cut.value) from None
+            if exchange.is_over:
+                self.abandon()
+                raise StreamBrokenError(CLOSED) from None
+            if exchange.worker_left:
+                raise self._broken("the worker is gone or was restarted") from None
+            message = exchange.timeout_message()
+            self._close(200, message, Kind.CALL_TIMEOUT)
+            raise StreamBrokenError(message) from None
         except (aiohttp.ClientError, OSError) as e:
             finished = True
             raise self._broken(f"{type(e).__name__}: {e}") from e
@@ -73,20 +76,18 @@ class ReplyStream:
 
     def _broken(self, reason: str) -> StreamBrokenError:
         message = self._exchange.stream_broke(reason)
-        self._end(error=message)
+        self._close(200, message, None)
         return StreamBrokenError(message)
 
-    def _end(self, error: str = "", hint: Kind | None = None) -> None:
-        error = error or self._relay.error
-        if self._relay.error and hint is None:
-            hint = hint_of(500, self._relay.error.encode())
-        self._close(200, error, hint)
+    def _end(self) -> None:
+        error = self._relay.error
+        self._close(200, error, hint_of(500, error.encode()) if error else None)
 
     def _close(self, status: int, error: str, hint: Kind | None) -> None:
         if not self._open:
             return
         self._open = False
-        self._response.close()
+        self._response.close()  # keeps the connection where the worker's stream was read to its end
         self._exchange.leave_worker()
         self._exchange.end(status, self._relay.reply(), error=error, hint=hint)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from yarl import URL
@@ -19,7 +20,7 @@ from agentflow.runner.policy import choose
 class InFlight(Protocol):
     """A call on its way to a worker."""
 
-    def worker_gone(self) -> None:
+    def worker_gone(self, endpoint: Endpoint) -> None:
         """That worker is gone; from any thread."""
 
 
@@ -32,8 +33,6 @@ class Endpoint:
         self.in_flight: set[InFlight] = set()
         self.refuses_seed = False
         self._urls: dict[str, URL] = {}
-        key = info.api_key
-        self.credentials = [("Authorization", f"Bearer {key}"), ("x-api-key", key)] if key else []
 
     def url(self, path: str, query: str) -> URL:
         """The address of ``path`` there."""
@@ -45,6 +44,14 @@ class Endpoint:
             if len(self._urls) < 64:  # paths come from agents: keep a handful, not whatever they make up
                 self._urls[path] = url
         return url
+
+    def credentials(self, dialect: Dialect) -> list[tuple[str, str]]:
+        """The worker's key as headers. Anthropic's own endpoint wants a header of its own."""
+        key = self.info.api_key
+        if not key:
+            return []
+        bearer = [("Authorization", f"Bearer {key}")]
+        return [*bearer, ("x-api-key", key)] if dialect is Dialect.MESSAGES else bearer
 
     def serves(self, dialect: Dialect) -> bool:
         """False where the engine lacks the dialect and agentflow translates it to chat."""
@@ -84,6 +91,7 @@ class WorkerTable:
         self._lock = threading.Lock()
         self._waiting: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = {}
         self.snapshot = Snapshot({})
+        self.secrets: tuple[bytes, ...] = ()  # the workers' keys, for who writes texts down
         self._role_of = _role_names(roles, ())
 
     def set(self, workers: Sequence[WorkerInfo]) -> None:
@@ -99,12 +107,14 @@ class WorkerTable:
                 new[info.name] = known
             self._role_of = _role_names(self._roles, workers)
             self.snapshot = Snapshot(new)
+            # A key like "none" is no secret, and taking it out would garble texts.
+            self.secrets = tuple({w.api_key.encode() for w in workers if len(w.api_key) >= 8})
             waiting, self._waiting = self._waiting, {}
         for name, endpoint in old.items():
             if new.get(name) is not endpoint:
                 endpoint.lane.close()
                 for call in tuple(endpoint.in_flight):
-                    call.worker_gone()
+                    call.worker_gone(endpoint)
         for future, loop in waiting.items():
             _wake(future, loop)
 
@@ -145,7 +155,5 @@ def _wake(future: asyncio.Future[None], loop: asyncio.AbstractEventLoop) -> None
         if not future.done():
             future.set_result(None)
 
-    try:
+    with suppress(RuntimeError):  # that loop is closed, and its tasks with it
         loop.call_soon_threadsafe(tell)
-    except RuntimeError:  # that loop is closed, and its tasks with it
-        pass

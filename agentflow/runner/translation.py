@@ -1,4 +1,4 @@
-"""What translates an agent's dialect to chat, for workers that lack it."""
+"""Which dialects agentflow serves itself on a worker that only speaks chat completions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from agentflow.runner.dialect import Dialect
+from agentflow.runner.translate import messages, responses
 
 
 class ChatStream(Protocol):
     """Turns chat chunks into a dialect's events, live."""
 
-    def feed(self, chunk: dict[str, Any]) -> bytes:
+    def feed(self, chunk: dict[str, Any], /) -> bytes:
         """SSE bytes ready to send, perhaps none."""
 
     def finish(self) -> bytes:
@@ -19,17 +20,16 @@ class ChatStream(Protocol):
 
 
 class Translator(Protocol):
-    """A module of :mod:`agentflow.runner.translate`."""
+    """A package of :mod:`agentflow.runner.translate`."""
 
     def to_chat(self, body: dict[str, Any], /) -> dict[str, Any]: ...
 
     def from_chat(self, body: dict[str, Any], chat: dict[str, Any], /) -> dict[str, Any]: ...
 
-    def Stream(self, body: dict[str, Any], /) -> ChatStream: ...  # noqa: N802  (it is a class there)
+    def Stream(self, body: dict[str, Any], /) -> ChatStream: ...  # a class there
 
 
-def translators() -> Mapping[Dialect, Translator]:
-    """By the dialect that they read. Imported when first needed: they are not on every runner's way."""
-    from agentflow.runner.translate import messages, responses
+TRANSLATORS: Mapping[Dialect, Translator] = {Dialect.RESPONSES: responses, Dialect.MESSAGES: messages}
 
-    return {Dialect.RESPONSES: responses, Dialect.MESSAGES: messages}
+COUNT_TOKENS = "/v1/messages/count_tokens"
+NO_COUNT_TOKENS = messages.NO_COUNT_TOKENS

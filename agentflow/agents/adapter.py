@@ -103,12 +103,8 @@ def number(value: object) -> float:
 
 
 def show(value: object) -> str:
-    """A bounded ``repr`` with the type, for a message; never raises."""
-    try:
-        text = reprlib.repr(value)
-    except Exception as e:  # noqa: BLE001 - a user's __repr__ may raise anything
-        text = f"<its repr raises {type(e).__name__}>"
-    return f"{text} ({type(value).__name__})"
+    """A bounded ``repr`` with the type, for a message; a ``__repr__`` that raises does not pass."""
+    return f"{reprlib.repr(value)} ({type(value).__name__})"
 
 
 def _of_mapping(value: Mapping[object, object], calls: Sequence[Call], reward_key: str) -> Ending:

@@ -90,14 +90,16 @@ def _target(spec: AgentSpec) -> tuple[object, str, Path | None]:
 
 def _name_of(target: object) -> str:
     named = target if hasattr(target, "__qualname__") else type(target)
-    return f"{named.__module__}:{named.__qualname__}"  # type: ignore[attr-defined]
+    return f"{named.__module__}:{named.__qualname__}"
 
 
 def _only_candidate(found: Found) -> object:
     module = found.module
     own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", None) == module.__name__}
     classes = {n: v for n, v in own.items() if inspect.isclass(v) and v.__name__ == n and not n.startswith("_")}
-    agents = {n: v for n, v in classes.items() if callable(getattr(v, "run", None)) and not inspect.isabstract(v)}
+    agents: dict[str, object] = {
+        n: v for n, v in classes.items() if callable(getattr(v, "run", None)) and not inspect.isabstract(v)
+    }
     if not agents:
         agents = {n: v for n, v in own.items() if inspect.isfunction(v) and (n == "run" or n.startswith("run_"))}
     if len(agents) == 1:
@@ -129,9 +131,12 @@ def _factory(target: object, label: str, kwargs: Mapping[str, Any]) -> Callable[
             methods = [n for n, v in vars(target).items() if callable(v) and not n.startswith("_")]
             raise AgentLoadError(f"{label} has no 'run' method{near('run', methods)}: add 'async def run(self, data)'.")
         if inspect.isabstract(target):
-            raise AgentLoadError(f"{label} is abstract; it lacks {', '.join(sorted(target.__abstractmethods__))}.")
+            raise AgentLoadError(
+                f"{label} is abstract; it lacks {', '.join(sorted(getattr(target, '__abstractmethods__', ())))}."
+            )
         _check_kwargs(target, kwargs, f"The constructor of {label}")
-        return lambda: target(**kwargs).run  # type: ignore[no-any-return]
+        constructor: Callable[..., Any] = target
+        return lambda: constructor(**kwargs).run
     if callable(getattr(target, "run", None)):
         if kwargs:
             raise AgentLoadError(f"{label} is an instance already; agent arguments ({', '.join(kwargs)}) need a class.")
@@ -149,7 +154,7 @@ def _unpickler(instance: object, label: str) -> Callable[[], Run]:
             f"The instance of {label} cannot be pickled, so not every episode can have its own ({_said(e)}): "
             f"name the class instead, and give its arguments as agent arguments."
         ) from e
-    return lambda: cloudpickle.loads(pickled).run  # type: ignore[no-any-return]
+    return lambda: cloudpickle.loads(pickled).run
 
 
 def _check_kwargs(constructor: Callable[..., Any], kwargs: Mapping[str, Any], who: str) -> None:

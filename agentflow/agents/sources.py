@@ -7,7 +7,7 @@ import hashlib
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType, TracebackType
 
@@ -92,22 +92,20 @@ def where_suspended(awaited: object) -> str:
     return found
 
 
-def _module_files() -> Iterator[Path]:
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if isinstance(file, str) and file.endswith(".py") and is_users(file):
-            yield Path(file).resolve()
-
-
 def fingerprint(roots: Iterable[Path]) -> dict[str, str]:
     """sha256 by file of the imported modules that lie under one of the folders and are the user's own.
 
-    The keys are paths relative to the first root that holds the file, so they do not depend on the machine.
+    The keys are paths from where the import began (``agent.py``, ``pkg/tools.py``): the same on every machine and in
+    every working directory.
     """
-    ordered = [root.resolve() for root in roots]
+    folders = [root.resolve() for root in roots]
     hashes: dict[str, str] = {}
-    for path in _module_files():
-        root = next((r for r in ordered if path.is_relative_to(r)), None)
-        if root is not None and path.is_file():
-            hashes[path.relative_to(root).as_posix()] = hashlib.sha256(path.read_bytes()).hexdigest()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or not file.endswith(".py") or not is_users(file):
+            continue
+        path = Path(file).resolve()
+        if path.is_file() and any(path.is_relative_to(folder) for folder in folders):
+            depth = name.count(".") + 1 + (path.name == "__init__.py")
+            hashes["/".join(path.parts[-depth:])] = hashlib.sha256(path.read_bytes()).hexdigest()
     return dict(sorted(hashes.items()))

@@ -51,6 +51,10 @@ class Attempt:
         self._watch = watch
         self._watch_began = watch.now() if watch is not None else 0.0
 
+    def is_scope(self, scope: object) -> bool:
+        """True if this attempt plays under that scope."""
+        return self.door is not None and self.scope == scope
+
     def spent_s(self) -> float:
         """What counts against its timeout: the time since its start, without stalls that others caused."""
         if self._watch is None:

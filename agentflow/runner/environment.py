@@ -13,7 +13,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-TRIPWIRE = "use-your-episode-url"
+NO_KEY = "use-your-episode-url"  # SDKs refuse to be made without any key
 
 # Our own variables that let a process speak for this runner; taken out as soon as they are read.
 CONTROL_VARIABLES = ("AGENTFLOW_TOKEN", "AGENTFLOW_TOKEN_FILE", "AGENTFLOW_CONTROL_URL", "AGENTFLOW_NAME")
@@ -49,18 +49,18 @@ class Cleaned:
     values: frozenset[str]
 
 
-def clean(environ: MutableMapping[str, str], passed: Sequence[str], gateway_url: str) -> Cleaned:
+def clean(environ: MutableMapping[str, str], passed: Sequence[str], tripwire_url: str) -> Cleaned:
     """Make ``environ`` fit for user code, in place: secrets out, SDKs at the tripwire, SDK tracing off.
 
     Args:
         passed: names that keep the user's own values, also where these would be removed or point elsewhere.
-        gateway_url: root of this runner's gateway, without a path.
+        tripwire_url: base URL of the gateway's tripwire, ending in ``/v1``.
     """
     secrets = {name: value for name, value in environ.items() if looks_secret(name)}
     removed = tuple(sorted(name for name in secrets if name not in passed))
     for name in (*removed, *(n for n in CONTROL_VARIABLES if n in environ)):
         environ.pop(name, None)
-    tripwire = endpoint_variables(f"{gateway_url.rstrip('/')}/{TRIPWIRE}/v1", TRIPWIRE)
+    tripwire = endpoint_variables(tripwire_url, NO_KEY)
     environ.update({n: v for n, v in (tripwire | QUIET_SDKS).items() if n not in passed or n not in environ})
     for name in ("NO_PROXY", "no_proxy"):  # a proxy in the environment is not asked for the gateway
         hosts = [h for h in environ.get(name, "").split(",") if h]

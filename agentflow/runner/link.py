@@ -46,7 +46,7 @@ class Started:
 
     settings: RunnerSettings
     forwarder: Forwarder
-    gateway_url: str
+    gateway: Gateway
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Link:
             self._loop.call_later(seconds, again)
             callback()
 
-        self._call(lambda: self._loop.call_later(seconds, again))
+        self._call(again)
 
     def close(self, after_channel: Callable[[], None] | None = None) -> None:
         """Send what was posted, close the channel (the controller has read everything then), then the gateway.
@@ -130,10 +130,9 @@ class Link:
                 incoming = aiter(channel)
                 set_up = await self._first(incoming)
                 forwarder = Forwarder(set_up.settings, self.post)
-                outlives_channel.push_async_callback(forwarder.aclose)
                 forwarder.set_workers(set_up.workers)
                 gateway = await outlives_channel.enter_async_context(Gateway.serve(forwarder))
-                self.started.set_result(Started(set_up.settings, forwarder, gateway.url))
+                self.started.set_result(Started(set_up.settings, forwarder, gateway))
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._receive_all, incoming, forwarder)
                     await self._send_all(channel)

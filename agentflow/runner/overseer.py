@@ -37,10 +37,11 @@ def overdue(
     """
     found: list[tuple[Attempt, Ending]] = []
     for attempt in attempts:
-        blocks = limit_s is not None and blocked_s > 0 and attempt.door is not None and attempt.scope == blocked_by
         if attempt.must_end is not None and now >= attempt.must_end[0]:
             found.append((attempt, attempt.must_end[1]))
-        elif blocks and attempt.spent_s() + blocked_s > limit_s + grace_s:
+        elif limit_s is not None and blocked_s > 0 and attempt.is_scope(blocked_by):
+            if attempt.spent_s() + blocked_s <= limit_s + grace_s:
+                continue
             sentence = f"The episode did not end in {limit_s:g} s: it blocks the event loop."
             found.append((attempt, Ending(Outcome.FAILED, Kind.TIMEOUT, error=sentence)))
     return found

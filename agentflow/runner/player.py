@@ -124,7 +124,8 @@ class Player:
         if not alone:
             return True
         acquired = asyncio.ensure_future(self._alone.acquire())
-        await asyncio.wait({acquired, attempt.stop, self._refusal}, return_when=asyncio.FIRST_COMPLETED)
+        first: set[asyncio.Future[Any]] = {acquired, attempt.stop, self._refusal}
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         if not acquired.done():
             acquired.cancel()
             await asyncio.wait({acquired})

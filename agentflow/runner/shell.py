@@ -201,7 +201,7 @@ class Shell:
 
     def _prepare(self, started: Started) -> None:
         self._settings = started.settings
-        cleaned = clean(os.environ, self._settings.passed_env, started.gateway_url)
+        cleaned = clean(os.environ, self._settings.passed_env, started.gateway.tripwire_url)
         self._secrets |= cleaned.values
         if self._end_process is None:
             return
@@ -233,7 +233,7 @@ class Shell:
                 self._secrets,
             )
             self._player = player
-            self._link.post(RunnerReady(started.gateway_url))
+            self._link.post(RunnerReady(started.gateway.url))
             left: asyncio.Future[Leave] = self._loop.create_future()
             async with anyio.create_task_group() as group:
                 group.start_soon(self._leave_when_stuck, player)

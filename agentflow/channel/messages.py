@@ -164,10 +164,19 @@ class TraceChunk(Message, frozen=True):
 
 
 class EpisodeEnded(Message, frozen=True):
-    """An attempt is over."""
+    """An attempt is over. ``fatal``: no episode of this run can have a headline reward (several metrics, none of them
+    the headline); the run should stop with ``result.error``."""
 
     episode: Episode
     result: EpisodeResult
+    fatal: bool = False
+
+
+class NotPlayed(Message, frozen=True):
+    """The attempt was never started, because the runner is leaving: give it to another runner, and this one no more."""
+
+    episode: Episode
+    reason: str
 
 
 class Stalled(Message, frozen=True):
@@ -307,7 +316,7 @@ class StopEngine(Message, frozen=True):
 
 ToController = (
     Hello | Goodbye | RunnerReady | AgentLoaded | AgentRefused | DataRows | ToolSchema | TraceChunk | EpisodeEnded
-    | Stalled | Backpressure | WorkerSuspect | WorkerUp | WorkerDown | Heartbeat
+    | NotPlayed | Stalled | Backpressure | WorkerSuspect | WorkerUp | WorkerDown | Heartbeat
 )  # fmt: skip
 ToProcess = SetUpRunner | Workers | LoadAgent | LoadData | Play | CancelEpisode | Drain | StartEngine | StopEngine
 

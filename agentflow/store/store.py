@@ -127,10 +127,19 @@ class Store:
             self._waiting.pop(entry, None)
 
     def add_schema(self, hash: str, data: bytes) -> None:
-        """Keep a tool list (JSON text) under its hash; durable no later than the next :meth:`append`."""
-        if hash not in self._tool_lists:
-            self._tool_lists.add(hash)
-            self._writer.add_tool_list(hash, data)
+        """Keep a tool list (JSON text) under its hash; durable no later than the next :meth:`append`.
+
+        Raises:
+            StoreError: it is no JSON.
+        """
+        if hash in self._tool_lists:
+            return
+        try:
+            line = msgspec.json.format(data, indent=-1)  # an agent may have sent it over several lines
+        except msgspec.DecodeError as e:
+            raise StoreError(f"The tool list {hash} is no JSON: {e}") from e
+        self._tool_lists.add(hash)
+        self._writer.add_tool_list(hash, line)
 
     async def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write or replace ``summary.json``. Raises StoreError."""

@@ -1,7 +1,8 @@
 """Reading the calls of an attempt back from ``traces.jsonl``.
 
-A line is one call. Messages and tool lists stand there by content hash; a line brings along the messages that its
-attempt shows for the first time, and ``tools.jsonl`` holds each tool list of the run once.
+A line is one call, as :mod:`agentflow.runner.recorder` wrote it. Messages and tool lists stand there by content hash;
+a line brings along the messages that its attempt shows for the first time, ``"#k"`` stands for all messages of the
+attempt's line k, and ``tools.jsonl`` holds each tool list of the run once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from agentflow.episode import EpisodeResult
 from agentflow.errors import StoreError
 from agentflow.store.files import TOOLS, TRACES, read_error
 
-_HASHED_LISTS = ("messages", "input")  # chat and messages requests, responses requests
+# The field of a request that names messages by hash, by the end of its path. Other lists of strings are the agent's.
+_CONVERSATIONS = {"/chat/completions": "messages", "/messages": "messages", "/responses": "input"}
 
 
 class _ToolList(msgspec.Struct):
@@ -52,18 +54,29 @@ def read_calls(run_dir: Path, result: EpisodeResult) -> list[dict[str, Any]]:
         ]
     except msgspec.DecodeError as e:
         raise StoreError(f"{where}, is broken ({e}): the file was changed after it was written.") from e
-    return _expand(calls, _read_tool_lists(run_dir))
+    try:
+        return _expand(calls, _read_tool_lists(run_dir))
+    except (ValueError, IndexError) as e:
+        raise StoreError(f"{where}, names a line of its trace that is not there: the file was changed.") from e
 
 
 def _expand(calls: list[dict[str, Any]], tool_lists: Mapping[str, Any]) -> list[dict[str, Any]]:
     messages: dict[str, Any] = {}
+    conversations: list[list[Any]] = []
     for call in calls:
         messages.update(call.pop("messages", {}))
-    for call in calls:
-        request = call.get("request", {})
-        for name in _HASHED_LISTS:
-            if isinstance(request.get(name), list):
-                request[name] = [messages.get(m, m) if isinstance(m, str) else m for m in request[name]]
+        conversations.append([])
+        request = call.get("request")
+        if not isinstance(request, dict):  # the agent's body was no JSON object
+            continue
+        field = next((f for path, f in _CONVERSATIONS.items() if call.get("api", "").endswith(path)), "")
+        if isinstance(request.get(field), list):
+            for name in request[field]:
+                if isinstance(name, str) and name.startswith("#"):
+                    conversations[-1] += conversations[int(name[1:])]
+                else:
+                    conversations[-1].append(messages.get(name, name) if isinstance(name, str) else name)
+            request[field] = conversations[-1]
         if isinstance(request.get("tools"), str):
             request["tools"] = tool_lists.get(request["tools"], request["tools"])
     return calls

@@ -91,18 +91,18 @@ async def test_many_waiting_appends_are_few_syncs(tmp_path, manifest, result, mo
 async def test_calls_come_back_with_messages_and_tools_in_full(tmp_path, manifest, result):
     tools = [{"type": "function", "function": {"name": "add"}}]
     async with Store.create(tmp_path / "run", manifest) as store:
-        store.add_schema("t1", json.dumps(tools).encode())
+        store.add_schema("t1", json.dumps(tools, indent=2).encode())
         store.add_schema("t1", json.dumps(tools).encode())
         a = result("a")
         await store.append(result("z"), [trace_of(result("z"), "other")])
-        again = {"messages": {}, "request": {"messages": ["h2", "h1"], "tools": "t1"}}
+        again = {"messages": {}, "request": {"messages": ["#0", "h1"], "tools": "t1"}}
         a = await store.append(a, [trace_of(a)[:10], trace_of(a)[10:], trace_of(a, **again)])
     first, second = read_calls(tmp_path / "run", a)
     assert first["request"]["messages"] == [
         {"role": "user", "content": "hello"},
         {"role": "user", "content": "more"},
     ]
-    assert [m["content"] for m in second["request"]["messages"]] == ["more", "hello"]
+    assert [m["content"] for m in second["request"]["messages"]] == ["hello", "more", "hello"]
     assert first["request"]["tools"] == second["request"]["tools"] == tools
     assert first["episode"] == "a/0"
     assert len((tmp_path / "run" / "tools.jsonl").read_text().splitlines()) == 1

@@ -14,7 +14,7 @@ import anyio
 import msgspec
 from anyio import to_thread
 
-from agentflow.episode import EpisodeResult
+from agentflow.episode import EpisodeResult, Outcome
 from agentflow.errors import RunExistsError, StoreError
 from agentflow.store.files import (
     EPISODES,
@@ -112,7 +112,7 @@ class Store:
             StoreError: the disk is full, the file system failed or hangs, or a number is not finite. Nothing that was
                 written before is harmed, and nothing of this attempt is kept.
         """
-        _check_finite(result)
+        _check_numbers(result)
         lines = b"".join(trace)
         entry = Entry(result, lines[: lines.rfind(b"\n") + 1])
         done: asyncio.Future[EpisodeResult] = self._loop.create_future()
@@ -224,7 +224,9 @@ def _silent(run_dir: Path) -> StoreError:
     )
 
 
-def _check_finite(result: EpisodeResult) -> None:
+def _check_numbers(result: EpisodeResult) -> None:
+    if result.outcome is Outcome.SCORED and result.reward is None:
+        raise StoreError(f"The result of episode {result.id} cannot be written: it is scored, but has no reward.")
     numbers = {"reward": result.reward, **result.metrics, **result.call_rewards}
     for name, value in numbers.items():
         if value is not None and not math.isfinite(value):

@@ -200,7 +200,7 @@ async def test_a_last_line_that_is_json_but_no_episode_is_refused_not_dropped(tm
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("fields", [{"reward": float("nan")}, {"metrics": {"x": float("inf")}}])
+@pytest.mark.parametrize("fields", [{"reward": None}, {"reward": float("nan")}, {"metrics": {"x": float("inf")}}])
 async def test_a_number_that_json_cannot_write_is_refused_and_nothing_is_written(tmp_path, manifest, result, fields):
     async with Store.create(tmp_path / "run", manifest) as store:
         with pytest.raises(StoreError, match="episode a/0 cannot be written"):

@@ -21,16 +21,18 @@ def print_plan(request: Request) -> None:
     log_dir = run_dir / "logs"
     scheduler = make_scheduler(config)
     click.echo(f"agent      {request.spec().path}")
-    click.echo(f"data       {request.data or config.valid_dataset.source or 'the data set that the agent names'}")
+    click.echo(
+        f"data       {request.data or config.valid_dataset.path or config.valid_dataset.name or 'the data set that the agent names'}"
+    )
     click.echo(f"run        {run_dir}")
     click.echo(f"samples    {config.n_samples} an item, sampling {config.sampling() or 'as the engine has it'}")
     click.echo(f"at once    {launch.concurrency(config) or 'auto'} episodes")
-    workers = launch.allocation(config)
+    workers = config.allocation
     if workers is None:
         for url in config.base_url:
             click.echo(f"endpoint   {url} model {config.model or '(the one it serves)'}")
     else:
-        model = config.model or config.actor.path or "the embedded SmolLM2-135M"
+        model = config.checkpoint or "the embedded SmolLM2-135M"
         spec = launch.engine_spec(config, workers, model, api_key="")
         click.echo(
             f"workers    {workers.replicas} x {workers.engine}, {workers.gpus_per_replica} GPUs each, model {model}"

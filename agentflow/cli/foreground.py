@@ -23,7 +23,8 @@ from agentflow.errors import (
     AgentflowError,
     AgentLoadError,
 )
-from agentflow.report.terminal import Progress, print_summary
+from agentflow.report.progress import Progress
+from agentflow.report.terminal import final_table
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,10 @@ class Request:
 
     def spec(self) -> AgentSpec:
         """The agent to load; raises AgentLoadError where none is named."""
-        path = self.agent or self.config.eval_workflow or self.config.workflow
+        path = self.agent or self.config.agent_path
         if not path:
             raise AgentLoadError("No agent: name one (agentflow run agent.py), or set workflow in the configuration.")
-        kwargs = self.agent_kwargs or self.config.eval_workflow_kwargs or self.config.workflow_kwargs
-        return AgentSpec(path=path, kwargs=dict(kwargs or {}))
+        return AgentSpec(path=path, kwargs={**self.config.agent_kwargs, **self.agent_kwargs})
 
 
 def agent_arguments(pairs: Sequence[str]) -> dict[str, Any]:
@@ -81,7 +81,7 @@ async def _play(request: Request, run_dir: Path | None, force: bool) -> int:
         where = f"; what was played is in {screen.plan.run_dir}" if screen.plan else ""
         console.print(f"Stopped{where}.", markup=False, highlight=False)
         return EXIT_INTERRUPTED
-    print_summary(evaluation.summary, evaluation.run_dir, console=console, partial=not evaluation.complete)
+    final_table(evaluation.summary, evaluation.run_dir, title=screen.title, console=console)
     if evaluation.interrupted:
         return EXIT_INTERRUPTED
     return EXIT_COMPLETE if evaluation.complete else EXIT_LOST
@@ -95,6 +95,10 @@ class _Screen:
         self._console = console
         self._stack = stack
         self._progress: Progress | None = None
+
+    @property
+    def title(self) -> str:
+        return f"{self.plan.agent.name} on {self.plan.dataset.source}" if self.plan else ""
 
     def planned(self, plan: Plan) -> None:
         self.plan = plan

@@ -30,11 +30,16 @@ def command(run_dir: Path, overrides: tuple[str, ...], force: bool, **options: A
     from agentflow.cli import foreground
     from agentflow.config import load_config
     from agentflow.controller.options import overrides_of
+    from agentflow.errors import UsageError
     from agentflow.store import read_manifest
 
     manifest = read_manifest(run_dir)
+    if not manifest.agent_path:
+        raise UsageError(
+            f"{run_dir} was begun from Python: resume it there, by evaluate(..., resume={str(run_dir)!r})."
+        )
     if options["max_concurrent"] is not None and options["max_concurrent"].isdecimal():
         options["max_concurrent"] = int(options["max_concurrent"])
     settings, notes = load_config(None, [*overrides_of(options), *overrides], base=manifest.config)
-    request = foreground.Request(settings, manifest.agent_path, manifest.agent_kwargs, manifest.data_source, notes)
+    request = foreground.Request(settings, manifest.agent_path, manifest.agent_kwargs, manifest.data.source, notes)
     return foreground.play(request, run_dir=run_dir, force=force)

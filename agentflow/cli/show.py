@@ -18,10 +18,10 @@ def command(run_dir: Path, episode: str | None) -> int:
       agentflow show runs/agentflow/20260131-120000-ab12
       agentflow show runs/agentflow/20260131-120000-ab12 --episode add-3/0
     """
-    from agentflow.report import show
+    from agentflow.report.show import show_episode, show_run
 
     if episode is None:
-        show.show_run(run_dir)
+        show_run(run_dir)
     else:
-        show.show_episode(run_dir, episode)
+        show_episode(run_dir, episode)
     return 0

@@ -106,6 +106,15 @@ class Board:
             return None
         return self._settle(assignment, result, None)
 
+    def returned(self, runner: str, episode: Episode) -> None:
+        """A runner that is leaving never started this attempt: another one plays it."""
+        assignment = self._playing.get(episode.id)
+        if assignment is None or assignment.runner != runner or assignment.work.episode != episode:
+            self.stale += 1
+            return
+        self._take_back(assignment)
+        self._again.appendleft(assignment.work)
+
     def runner_gone(self, name: str, end: RunnerEnd, reason: str) -> list[Settled]:
         """A runner is gone; every episode it was playing is settled."""
         runner = self._runners.pop(name, None)
@@ -206,12 +215,7 @@ class Board:
 
     def _settle(self, assignment: Assignment, result: EpisodeResult, end: RunnerEnd | None) -> Settled:
         work = assignment.work
-        del self._playing[work.episode.id]
-        self._placement.release(assignment.worker)
-        runner = self._runners.get(assignment.runner)
-        if runner is not None:
-            runner.playing.discard(work.episode.id)
-            runner.alone = False
+        self._take_back(assignment)
         if self.closed:  # nothing is tried again any more; a resume owes what is lost
             return Settled(work, result)
         verdict = settle(result, work.history, self._lost_retries, end)
@@ -222,3 +226,12 @@ class Board:
             again = replace(work, episode=episode, history=verdict.history)
             (self._alone if again.history.alone else self._again).append(again)
         return Settled(work, verdict.result)
+
+    def _take_back(self, assignment: Assignment) -> None:
+        episode_id = assignment.work.episode.id
+        del self._playing[episode_id]
+        self._placement.release(assignment.worker)
+        runner = self._runners.get(assignment.runner)
+        if runner is not None:
+            runner.playing.discard(episode_id)
+            runner.alone = False

@@ -34,6 +34,7 @@ from agentflow.errors import SchedulerError
 log = logging.getLogger(__name__)
 
 HELLO_TIMEOUT_S = 30.0
+LOOPBACK = "127.0.0.1"
 
 
 class Peer:

@@ -28,6 +28,7 @@ from agentflow.channel.messages import (
     CancelEpisode,
     EpisodeEnded,
     Heartbeat,
+    NotPlayed,
     Play,
     Stalled,
     ToController,
@@ -39,7 +40,8 @@ from agentflow.config import Config
 from agentflow.controller import launch
 from agentflow.controller.admission import Admission
 from agentflow.controller.board import Board, Settled, Work
-from agentflow.controller.control import Peer, listen
+from agentflow.controller.control import LOOPBACK, Peer, listen
+from agentflow.controller.manifest import manifest_of
 from agentflow.controller.placement import Placement
 from agentflow.controller.retry import RunnerEnd
 from agentflow.controller.runners import Runners
@@ -98,7 +100,7 @@ class Controller:
     ) -> None:
         self.config = config
         self.run_dir = run_dir or launch.run_directory(config)
-        self._manifest = manifest or Manifest.of(config.public())
+        self._manifest = manifest or manifest_of(config)
         self._resume = resume
         self._on_result = on_result or (lambda result: None)
         self._on_message = on_message or log.info
@@ -144,7 +146,7 @@ class Controller:
             launch.runner_settings(self.config), self._workers.table, self._runner_ready, self._runner_gone
         )
         inline = launch.runner_count(self.config) == 0
-        host = self.config.cluster.controller_host
+        host = self.config.cluster.controller_host or LOOPBACK
         listening = await enter(listen(self, token, host, heartbeat_s=0.0 if inline else 30.0))
         address = Address(listening.url, token, "inline", heartbeat_s=0.0 if inline else 30.0)
         secret_env = address.environment()
@@ -250,11 +252,11 @@ class Controller:
     def agent_spec(self, workflow: Any = None, workflow_kwargs: Mapping[str, Any] | None = None) -> AgentSpec:
         """The agent that was given, else the configuration's; raises AgentLoadError where there is neither."""
         config = self.config
-        agent = workflow or config.eval_workflow or config.workflow
+        agent = workflow or config.agent_path
         if agent is None:
             raise AgentLoadError("No agent: give workflow=..., or set workflow in the configuration.")
-        if workflow_kwargs is None:
-            workflow_kwargs = config.eval_workflow_kwargs or config.workflow_kwargs
+        if workflow_kwargs is None and workflow is None:
+            workflow_kwargs = config.agent_kwargs
         return agent_spec(agent, workflow_kwargs)
 
     async def load_agent(self, spec: AgentSpec) -> tuple[str, AgentInfo]:
@@ -318,12 +320,18 @@ class Controller:
         match message:
             case TraceChunk(episode=episode, data=data):
                 self._traces.setdefault((episode.id, episode.attempt), []).append(data)
-            case EpisodeEnded(episode=episode, result=result):
+            case EpisodeEnded(episode=episode, result=result, fatal=fatal):
                 trace = self._traces.pop((episode.id, episode.attempt), [])
                 settled = self._board.ended(peer.name, episode, result)
                 if settled is not None:
                     self._runners.fruitful()
                     self._record(settled, trace)
+                if fatal:
+                    self._fail(RewardKeyError(result.error))
+                self._dispatch()
+            case NotPlayed(episode=episode):
+                self._board.drain_runner(peer.name)
+                self._board.returned(peer.name, episode)
                 self._dispatch()
             case ToolSchema(hash=digest, data=data):
                 self._store.add_schema(digest, data)
@@ -386,8 +394,6 @@ class Controller:
             self._on_result(written)
             if written.final and settled.work.submission is not None:
                 self._submissions.ended(settled.work.submission, written)
-            if written.stop:
-                self._fail(RewardKeyError(written.error))
         finally:
             self._writing -= 1
             self._notify()

@@ -18,12 +18,13 @@ from agentflow.channel.messages import AgentInfo, AgentSpec
 from agentflow.config import Config, load_config
 from agentflow.controller.board import Work
 from agentflow.controller.controller import Controller
+from agentflow.controller.manifest import configured_source, manifest_of
 from agentflow.controller.options import overrides_of
 from agentflow.datasets import Dataset, is_function, open_dataset, rows_dataset
 from agentflow.episode import Episode, EpisodeResult
 from agentflow.errors import ResumeRefusedError, UsageError
 from agentflow.metrics import Summary, stats
-from agentflow.store import DataRecord, Manifest, differences, owed, read_manifest
+from agentflow.store import DataInfo, differences, owed, read_manifest
 
 Data = str | os.PathLike[str] | Iterable[Mapping[str, Any]]
 
@@ -107,7 +108,7 @@ async def play_run(
     """
     watcher = watcher or Watcher()
     begun = read_manifest(run_dir) if resume and run_dir is not None else None
-    manifest = Manifest.of(config.public(), command=command)
+    manifest = manifest_of(config, agent, command)
     async with Controller(
         config,
         run_dir=run_dir,
@@ -118,14 +119,15 @@ async def play_run(
     ) as controller:
         key, info = await controller.load_agent(agent)
         dataset = await _dataset(controller, config, info, data)
-        manifest = manifest.with_inputs(info, agent.kwargs, DataRecord.of(dataset))
+        inputs = DataInfo(dataset.source, dataset.recipe, dataset.fingerprint, len(dataset), tuple(dataset.ids))
+        manifest = msgspec.structs.replace(manifest, agent=info, data=inputs)
         if begun is not None:
             changed = differences(begun, manifest)
             if changed and not force:
                 raise ResumeRefusedError(_refusal(controller.run_dir, changed))
-            manifest = begun.resumed_as(manifest)
-        controller.store.write_manifest(manifest)
-        debt = owed(controller.store.results, dataset.ids, config.n_samples)
+            manifest = msgspec.structs.replace(manifest, run_id=begun.run_id, created_at=begun.created_at)
+        await controller.store.write_manifest(manifest)
+        debt = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)
         watcher.on_plan(Plan(controller.run_dir, info, dataset, config.n_samples, len(debt)))
         controller.play(_work(debt, dataset, key, config))
         async with anyio.create_task_group() as tasks:
@@ -133,8 +135,8 @@ async def play_run(
             await controller.finished()
             tasks.cancel_scope.cancel()
         summary = controller.summary(len(dataset))
-        await controller.store.write_summary(summary)
-        still_owed = owed(controller.store.results, dataset.ids, config.n_samples)
+        await controller.store.write_summary(msgspec.to_builtins(summary))
+        still_owed = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)
         return Evaluation(
             run_dir=controller.run_dir,
             summary=summary,
@@ -160,7 +162,7 @@ async def _dataset(controller: Controller, config: Config, info: AgentInfo, data
         "answer_column": options.answer_column,
         "template": options.template,
     }
-    source = data if data is not None else options.source or info.dataset
+    source = data if data is not None else configured_source(config) or info.dataset
     if not source:
         raise UsageError(
             f"No data: give --data FILE, or a class attribute dataset = 'problems.jsonl' on {info.name} (a path beside "
@@ -189,8 +191,7 @@ def _work(debt: Iterable[Episode], dataset: Dataset, key: str, config: Config) -
         if columns:
             row = dataset.raw(position)
             groups = {name: str(row[name]) for name in columns if row.get(name) is not None}
-        seeded = Episode(episode.item_id, episode.sample_index, episode.attempt, config.seed)
-        yield Work(seeded, lambda i=position: dataset.item(i).data, key, groups=groups)  # type: ignore[misc]
+        yield Work(episode, lambda i=position: dataset.item(i).data, key, groups=groups)  # type: ignore[misc]
 
 
 def _refusal(run_dir: Path, changed: Sequence[str]) -> str:

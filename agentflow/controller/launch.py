@@ -11,8 +11,9 @@ import sysconfig
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from agentflow.allocation import Allocation, parse_backend
+from agentflow.allocation import Allocation
 from agentflow.channel.messages import RoleSettings, RunnerSettings, StartEngine
 from agentflow.config import Config
 from agentflow.controller.admission import MAX_A_WORKER
@@ -22,11 +23,6 @@ from agentflow.schedulers.base import Job, Resources
 from agentflow.workers.smollm2 import embedded_model
 
 EPISODES_A_RUNNER = 32  # an SDK costs 5 to 15 ms of CPU a call: more episodes than this keep a core busy
-
-
-def allocation(config: Config) -> Allocation | None:
-    """The workers of ours, or None with existing endpoints."""
-    return None if config.base_url else parse_backend(config.rollout.backend)
 
 
 def concurrency(config: Config) -> int | None:
@@ -54,11 +50,11 @@ def runner_settings(config: Config) -> RunnerSettings:
     inline = config.rollout.runners == "inline"
     most = concurrency(config)
     if most is None:
-        workers = allocation(config)
+        workers = config.allocation
         most = MAX_A_WORKER * (workers.replicas if workers else len(config.base_url))
     roles = {DEFAULT_ROLE: RoleSettings(names=(DEFAULT_ROLE,), sampling=config.sampling())}
     for name, role in config.roles.items():
-        roles[name] = RoleSettings(names=role.names or (name,), sampling=role.sampling())
+        roles[name] = RoleSettings(names=role.names or (name,), sampling=role.gconfig.sampling())
     rollout = config.rollout
     return RunnerSettings(
         run_seed=config.seed,
@@ -84,9 +80,8 @@ def model_of(config: Config, workers: Allocation) -> str:
     Raises:
         ConfigError: no model is named for another engine.
     """
-    model = config.model or config.actor.path
-    if model:
-        return model
+    if config.checkpoint:
+        return config.checkpoint
     if workers.engine != "llamacpp":
         raise ConfigError(f"{config.rollout.backend} needs a model: give --model PATH or actor.path=PATH.")
     return str(embedded_model())
@@ -98,6 +93,12 @@ def run_directory(config: Config) -> Path:
     return Path(config.cluster.fileroot) / config.experiment_name / trial
 
 
+def engine_options(config: Config, engine: str) -> dict[str, Any]:
+    """The engine's own section, without what is not set."""
+    section: dict[str, Any] = getattr(config, engine).model_dump(mode="json", exclude_none=True)
+    return section
+
+
 def engine_spec(config: Config, workers: Allocation, model: str, api_key: str) -> StartEngine:
     """What every supervisor is told; ``log_path`` is filled in for each."""
     return StartEngine(
@@ -106,7 +107,7 @@ def engine_spec(config: Config, workers: Allocation, model: str, api_key: str) -
         served_name=DEFAULT_ROLE,
         api_key=api_key,
         log_path="",
-        options=config.engine_options(workers.engine),
+        options=engine_options(config, workers.engine),
         tensor_parallel=workers.tensor_parallel,
         pipeline_parallel=workers.pipeline_parallel,
         seed=config.seed,
@@ -116,8 +117,8 @@ def engine_spec(config: Config, workers: Allocation, model: str, api_key: str) -
 
 def worker_job(workers: Allocation, config: Config, log_dir: Path, secret_env: Mapping[str, str]) -> Job:
     """The supervisors, one a replica; the GPUs are the engine's, which the supervisor starts as its child."""
-    needs_gpus = config.cluster.n_gpus_per_node > 0 and workers.engine != "llamacpp"  # the embedded wheel is CPU only
-    gpus = workers.gpus_per_replica if needs_gpus else 0
+    on_cpu = config.cluster.n_gpus_per_node == 0 or workers.engine == "llamacpp"  # the embedded wheel is CPU only
+    gpus = 0 if on_cpu else workers.gpus_per_replica
     return Job(
         name="worker",
         command=(sys.executable, "-m", "agentflow.workers.supervisor"),

@@ -14,7 +14,7 @@ from agentflow.channel.client import Address
 from agentflow.channel.messages import ToController
 from agentflow.config import Config
 from agentflow.controller import launch
-from agentflow.controller.control import Peer, listen
+from agentflow.controller.control import LOOPBACK, Peer, listen
 from agentflow.controller.workers import Workers, existing_endpoints
 from agentflow.episode import Episode
 from agentflow.runner.door import EpisodeDoor
@@ -52,7 +52,9 @@ async def serving(config: Config) -> AsyncIterator[EpisodeDoor]:
     token = secrets.token_urlsafe(32)
     with TemporaryDirectory(prefix="agentflow-serve-") as log_dir:
         async with (
-            listen(_Supervisors(workers), token, config.cluster.controller_host, heartbeat_s=30.0) as listening,
+            listen(
+                _Supervisors(workers), token, config.cluster.controller_host or LOOPBACK, heartbeat_s=30.0
+            ) as listening,
             make_scheduler(config) as scheduler,
             Gateway.serve(forwarder),
         ):

@@ -92,7 +92,7 @@ class Workers:
         Raises:
             UsageError: the model or the engine is not to be had here.
         """
-        wanted = launch.allocation(config)
+        wanted = config.allocation
         if wanted is None:
             return
         model = await anyio.to_thread.run_sync(launch.model_of, config, wanted)

@@ -77,6 +77,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         versions: package -> version: python, agentflow, and those that take part in a score.
         config: the resolved configuration without secrets.
         agent: qualified name and fingerprints of the project modules that the agent imports.
+        agent_path: as the user named it, for a resume; empty for an agent given from Python.
         agent_kwargs: its constructor's arguments.
         rules: model, sampling and the like, as they decided the score; ``config`` holds everything else.
         command: the command line; empty from Python.
@@ -89,6 +90,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     config: dict[str, Any]
     agent: AgentInfo
+    agent_path: str = ""
     agent_kwargs: dict[str, Any] = {}
     command: tuple[str, ...] = ()
     git: GitState | None = None

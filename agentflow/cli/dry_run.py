@@ -8,6 +8,7 @@ import click
 
 from agentflow.cli.foreground import Request
 from agentflow.controller import launch
+from agentflow.controller.manifest import configured_source
 from agentflow.schedulers import make_scheduler
 from agentflow.workers.engines import ENGINES
 
@@ -21,9 +22,7 @@ def print_plan(request: Request) -> None:
     log_dir = run_dir / "logs"
     scheduler = make_scheduler(config)
     click.echo(f"agent      {request.spec().path}")
-    click.echo(
-        f"data       {request.data or config.valid_dataset.path or config.valid_dataset.name or 'the data set that the agent names'}"
-    )
+    click.echo(f"data       {request.data or configured_source(config) or 'the data set that the agent names'}")
     click.echo(f"run        {run_dir}")
     click.echo(f"samples    {config.n_samples} an item, sampling {config.sampling() or 'as the engine has it'}")
     click.echo(f"at once    {launch.concurrency(config) or 'auto'} episodes")

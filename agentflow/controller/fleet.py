@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import anyio
 
@@ -27,7 +26,6 @@ CONNECT_DEADLINE_S = 120.0  # from a copy's start to its Hello: imports on a col
 MAX_FRUITLESS = 3  # deaths in a row without anything done in between: the next copy would die as well
 BACKOFF_S = 1.0  # doubled for every fruitless death
 DRAIN_SOCKET_S = 5.0  # what a dead process had still sent is read first; a dead node's socket never says its end
-LOG_TAIL_LINES = 15
 
 
 @dataclass
@@ -173,19 +171,4 @@ class Fleet:
         self._not_before = time.monotonic() + BACKOFF_S * 2 ** (self._fruitless - 1) if self._fruitless > 1 else 0.0
         log.warning("%s; starting another %s", reason, self.kind)
         if self._fruitless >= MAX_FRUITLESS and not any(m.peer for m in self.alive):
-            log_file = self._job.log_dir / f"{member.name}.log"
-            detail = member.last_error or reason
-            raise self._give_up(f"{detail}\n{tail(log_file)}".rstrip())
-
-
-def tail(path: Path, lines: int = LOG_TAIL_LINES) -> str:
-    """The last lines of a log file, indented, for an error message; empty when there is none."""
-    try:
-        with path.open("rb") as f:
-            f.seek(0, 2)
-            f.seek(max(0, f.tell() - 16_384))
-            text = f.read().decode(errors="replace")
-    except OSError:
-        return ""
-    kept = [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]
-    return "\n".join(f"  {line}" for line in [f"last lines of {path}:", *kept]) if kept else ""
+            raise self._give_up(member.last_error or reason)

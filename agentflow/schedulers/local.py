@@ -83,7 +83,7 @@ class LocalScheduler:
 
     async def _start_copy(self, job: Job, name: str, gpus: Sequence[str]) -> None:
         env = {**os.environ, **added_environment(job, name, gpus), **job.secret_env}
-        env["PYTHONPATH"] = python_path(os.environ)
+        env["PYTHONPATH"] = python_path(env)
         try:
             job.log_dir.mkdir(parents=True, exist_ok=True)
         except OSError as e:

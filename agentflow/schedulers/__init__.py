@@ -1,4 +1,4 @@
-"""Schedulers: start a command n times with resources, tell its state, stop it. A new one is a file and an entry here."""
+"""Schedulers start a command n times with resources, tell its state, stop it. A new one is a file and an entry here."""
 
 from __future__ import annotations
 

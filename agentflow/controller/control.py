@@ -172,6 +172,7 @@ async def _serve(
                     break
                 if isinstance(message, Goodbye):
                     peer.said_goodbye = message
+                    continue
                 await receiver.received(peer, message)
             tasks.cancel_scope.cancel()
     finally:

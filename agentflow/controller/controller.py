@@ -145,6 +145,7 @@ class Controller:
         self._runners = Runners(
             launch.runner_settings(self.config), self._workers.table, self._runner_ready, self._runner_gone
         )
+        self._table_changed()
         inline = launch.runner_count(self.config) == 0
         host = self.config.cluster.controller_host or LOOPBACK
         listening = await enter(listen(self, token, host, heartbeat_s=0.0 if inline else 30.0))

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from agentflow.config import complaints
 from agentflow.config.areal import inference_part
 from agentflow.config.model import Config
-from agentflow.config.secrets import remove_marks
+from agentflow.config.secrets import masked, remove_marks
 from agentflow.errors import AllocationError, ConfigError
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _validated(data: dict[str, Any], where: Any) -> Config:
     try:
         return Config.model_validate(data)
     except AllocationError as error:
-        raise AllocationError(f"rollout.backend{where('rollout.backend')}: {error}") from error
+        raise AllocationError(f"rollout.backend{where('rollout.backend')}: {masked(str(error))}") from None
     except ValidationError as error:
         raise ConfigError(complaints.sentence(error, where, data)) from None
 

@@ -40,7 +40,7 @@ def _key(detail: ErrorDetails) -> str:
 
 def _one(key: str, detail: ErrorDetails, where: Callable[[str], str], data: Mapping[str, Any]) -> str:
     if not key:
-        return _capital(_rule(detail)) + "."
+        return f"{_rule(detail)}."
     if detail["type"] == "extra_forbidden":
         return f"Unknown key '{key}'{where(key)}: {advice(key, _siblings(key))}"
     value = _shown(detail["loc"], data)
@@ -62,6 +62,8 @@ def _rule(detail: ErrorDetails) -> str:
             return f"must be {limits['expected']}"
         case "finite_number":
             return "must be finite"
+        case "too_short" | "too_long":
+            return "must be a list of the right length"
         case "missing":
             return "is missing"
     if kind.startswith("int_"):
@@ -90,7 +92,11 @@ def _shown(location: tuple[int | str, ...], data: Any) -> str:
             return ""
     if isinstance(data, Mapping | list | tuple):
         return ""
-    text = masked(repr(data))
+    text = (
+        {None: "null", True: "true", False: "false"}[data]
+        if data is None or isinstance(data, bool)
+        else masked(repr(data))
+    )
     return f", not {text if len(text) <= SHOWN else text[:SHOWN] + '...'}"
 
 
@@ -102,7 +108,3 @@ def _siblings(key: str) -> list[str]:
             return []
         section = one.section
     return list(section.model_fields)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

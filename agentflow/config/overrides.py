@@ -61,9 +61,10 @@ def _value(key: str, text: str, target: Shape) -> Any:
     except (yaml.YAMLError, OmegaConfBaseException, ValueError) as error:
         problem = getattr(error, "problem", None) or str(error).splitlines()[0].rstrip(".")
         raise ConfigError(f"The value of {key}= is not YAML: {problem}; put it in quotes.") from error
-    if target.kind == "leaf" and target.text and not isinstance(value, str | list | dict):
-        return text
-    return value
+    plain = text[0] not in "\"'"
+    if (value is None or isinstance(value, str)) and plain:
+        return text  # YAML would cut it at a '#'
+    return text if target.text and not isinstance(value, str | list | dict) else value
 
 
 def _target(key: str) -> Shape:

@@ -215,6 +215,14 @@ def test_the_old_openai_section_is_read_as_agent(tmp_path: Path) -> None:
     assert "rollout.openai.subproc_max_workers" in notes[0]
 
 
+def test_several_data_sets_at_once_are_dropped(tmp_path: Path) -> None:
+    config, notes = loaded(tmp_path, "valid_dataset: {path: [a, b]}\n", "valid_dataset.limit=2")
+    assert config.valid_dataset.path is None
+    assert notes[0].startswith("Dropped valid_dataset.path")
+    assert loaded(tmp_path, "valid_dataset: {path: [a]}\n")[0].valid_dataset.path == "a"
+    assert loaded(tmp_path, "valid_dataset: {path: [a, b]}\n", "valid_dataset.path=c")[0].valid_dataset.path == "c"
+
+
 def test_max_tokens_never_fills_a_request(tmp_path: Path) -> None:
     config, _ = loaded(tmp_path, "gconfig: {max_tokens: 2048, n_samples: 3, lora_name: a, top_k: 100000000}\n")
     assert config.sampling() == {"top_k": 100000000}
@@ -263,23 +271,27 @@ def test_lora_without_an_adapter_is_said(tmp_path: Path) -> None:
     assert not any("base model" in n for n in notes)
 
 
-@pytest.mark.parametrize(
-    "key",
-    """rollout.agent.prm.scorers rollout.agent.message_preprocessors rollout.agent.chat_template_kwargs.reasoning_effort
-    rollout._version rollout.schedule_policy rollout.deterministic_sampling rollout.return_routed_experts
-    gconfig.request_plugin.target gconfig.reward_normalization gconfig.drop_incomplete_group
-    actor.objective_plugin.target actor.megatron.policy_distribution.target actor.mindspeed.swap_optimizer
-    actor.dte.enabled actor.behav_imp_weight_cap actor.behave_imp_weight_mode actor.group_adv_norm actor.use_cispo_loss
-    actor.optimizer.warmup_steps actor.optimizer.muon_momentum actor.megatron.fp8_config.mode actor.adaptive_tree.cp_sizes
-    actor.archon.fp8_config.use_triton actor.fsdp.wrap_policy.transformer_layer_cls_to_wrap actor.min_usable_group_size
-    teacher.train.path teacher.rollout.agent.mode mopd.loss.rl_coefficient critic.eps_clip ref.scheduling_strategy.target
-    sglang.mamba_ssm_dtype sglang.enable_custom_logit_processor sglang.speculative_algorithm vllm.enable_expert_parallel
-    cluster.name_resolve.etcd3_addr cluster.ray_port cluster.gpu_type scheduler.endpoint
-    launcher.inference_server_cpus_per_gpu launcher.slurm.trainer_image perf_tracer.session_tracer.enabled
-    memory_profiler.max_entries recover.no_save_optim stats_logger.trackio.space_id train_dataset.dataset_kwargs.any
-    valid_dataset.num_dataset_workers total_train_n_seqs post_exit_hook should_accept_fn dynamic_bs async_training
-    """.split(),
-)
+DRIFTED = """
+rollout.agent.prm.scorers rollout.agent.message_preprocessors
+rollout.agent.chat_template_kwargs.reasoning_effort rollout._version rollout.schedule_policy
+rollout.deterministic_sampling rollout.return_routed_experts gconfig.request_plugin.target
+gconfig.reward_normalization gconfig.drop_incomplete_group actor.objective_plugin.target
+actor.megatron.policy_distribution.target actor.mindspeed.swap_optimizer actor.dte.enabled
+actor.behav_imp_weight_cap actor.behave_imp_weight_mode actor.group_adv_norm actor.use_cispo_loss
+actor.optimizer.warmup_steps actor.optimizer.muon_momentum actor.megatron.fp8_config.mode
+actor.adaptive_tree.cp_sizes actor.archon.fp8_config.use_triton
+actor.fsdp.wrap_policy.transformer_layer_cls_to_wrap actor.min_usable_group_size teacher.train.path
+teacher.rollout.agent.mode mopd.loss.rl_coefficient critic.eps_clip ref.scheduling_strategy.target
+sglang.mamba_ssm_dtype sglang.enable_custom_logit_processor sglang.speculative_algorithm
+vllm.enable_expert_parallel cluster.name_resolve.etcd3_addr cluster.ray_port cluster.gpu_type
+scheduler.endpoint launcher.inference_server_cpus_per_gpu launcher.slurm.trainer_image
+perf_tracer.session_tracer.enabled memory_profiler.max_entries recover.no_save_optim
+stats_logger.trackio.space_id train_dataset.dataset_kwargs.any valid_dataset.num_dataset_workers
+total_train_n_seqs post_exit_hook should_accept_fn dynamic_bs async_training
+"""
+
+
+@pytest.mark.parametrize("key", DRIFTED.split())
 def test_keys_of_older_and_newer_areal_are_known(tmp_path: Path, key: str) -> None:
     names = key.split(".")
     text = "".join(f"{'  ' * i}{name}:{chr(10)}" for i, name in enumerate(names[:-1]))

@@ -90,6 +90,7 @@ def test_a_byte_order_mark_is_no_trouble(tmp_path: Path) -> None:
         ("stats_logger:\n  wandb:\n    mod: x\n", 3, "stats_logger.wandb.mod", "'stats_logger.wandb.mode'"),
         ("roles:\n  judge:\n    modle: x\n", 3, "roles.judge.modle", "'roles.judge.model'"),
         ("scheduler:\n  slurm:\n    partion: x\n", 3, "scheduler.slurm.partion", "'scheduler.slurm.partition'"),
+        ("seed: 1\nrollout.backend: sglang:d4\n", 2, "rollout.backend", "write 'backend' below 'rollout:'"),
         ("evaluater:\n  freq_steps: 1\n", 1, "evaluater", "'evaluator'"),
     ],
 )
@@ -140,6 +141,10 @@ def test_an_unknown_key_is_refused_with_its_line_and_the_nearest_name(
         ("valid_dataset.limit", "0", "must be 1 or more"),
         ("roles", "{judge: {model: x}}", "is missing"),
         ("vllm.extra_args", "--api-key abc", "must not hold an API key"),
+        ("vllm.command", "apptainer 'a", "as a shell takes them"),
+        ("base_url", "localhost:8000", "must be addresses that begin with http"),
+        ("roles", "{judge: {model: x, base_url: []}}", "right length"),
+        ("rollout.scheduling_spec", "[{env_vars: {A: null}}]", "must be text, not null"),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_refused_by_its_key(tmp_path: Path, key: str, value: str, rule: str) -> None:
@@ -193,6 +198,7 @@ def test_interpolation_reaches_other_keys_ignored_sections_and_the_environment(
         ("model: ${actor.path}\nactor:\n  dtype: x\n", "points to a key that is not there"),
         ("model: ${oc.env:NO_SUCH_VARIABLE}\n", "NO_SUCH_VARIABLE"),
         ("model: ${magic:1}\n", "resolver"),
+        ("model: a${\n", "a literal ${ is written"),
         ("model: ???\n", "asks for a value: add model=value"),
         ("model: ${model}\n", "cannot be"),
         ("rollout: ${nowhere}\n", "points to a key that is not there"),

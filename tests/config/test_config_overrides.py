@@ -52,6 +52,8 @@ def at(config: Config, key: str) -> Any:
         ("workflow_kwargs.level=3", "workflow_kwargs", {"level": 3}),
         ("workflow_kwargs.code=007", "workflow_kwargs", {"code": "007"}),
         ("workflow_kwargs.at=1:30", "workflow_kwargs", {"at": "1:30"}),
+        ("workflow_kwargs.mark=#a #b", "workflow_kwargs", {"mark": "#a #b"}),
+        ("valid_dataset.template=# {q} #", "valid_dataset.template", "# {q} #"),
         ("workflow_kwargs.rate=1e-3", "workflow_kwargs", {"rate": 0.001}),
         ("workflow_kwargs.names=[a, 'b c']", "workflow_kwargs", {"names": ["a", "b c"]}),
         ("workflow_kwargs={a: {b: 1}}", "workflow_kwargs", {"a": {"b": 1}}),

@@ -25,7 +25,7 @@ def test_endpoints_and_workers_in_one_place_contradict_each_other(tmp_path: Path
         load_config(None, ["base_url=http://127.0.0.1:1/v1", "rollout.backend=sglang:d4"])
     file = tmp_path / "run.yaml"
     file.write_text("base_url: http://127.0.0.1:1/v1\nrollout: {backend: 'sglang:d4'}\n")
-    with pytest.raises(ConfigError, match=r"^Base_url and rollout.backend \(sglang:d4\) are both set.*not both"):
+    with pytest.raises(ConfigError, match=r"^base_url and rollout.backend \(sglang:d4\) are both set.*not both"):
         load_config(file)
 
 
@@ -152,7 +152,8 @@ def test_a_configuration_comes_back_from_the_manifest_without_its_secrets_and_sa
 def test_a_configuration_without_secrets_comes_back_whole() -> None:
     overrides = [
         "model=/m", "trial_name=01", "rollout.backend=sglang:d2t2", "rollout.reward_range=[-1, 1]",
-        "gconfig.n_samples=4",        "gconfig.temperature=0", "gconfig.stop=[a, b]", "eval_gconfig={n_samples: 2}", "vllm.extra_args=--a b",
+        "gconfig.n_samples=4",
+               "gconfig.temperature=0", "gconfig.stop=[a, b]", "eval_gconfig={n_samples: 2}", "vllm.extra_args=--a b",
         "roles={judge: {model: j, base_url: 'http://127.0.0.1:1/v1', gconfig: {temperature: 0}}}",
         "valid_dataset.template=a {c}", "workflow_kwargs.code=007", "scheduler.slurm.time=1:00:00",
     ]  # fmt: skip

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from agentflow.config.fields import Section
 from agentflow.config.model import Config
 from agentflow.config.names import advice, fields
-from agentflow.config.secrets import is_secret_name, masked
+from agentflow.config.secrets import masked
 
 SHOWN = 60  # characters of a value that a message repeats
 
@@ -82,10 +82,8 @@ def _rule(detail: ErrorDetails) -> str:
 
 
 def _shown(location: tuple[int | str, ...], data: Any) -> str:
-    """``, not 'abc'``; nothing where the value is, or may hold, a secret."""
+    """``, not 'abc'``; nothing for a section or a list, which may hold secrets."""
     for part in location:
-        if isinstance(part, str) and is_secret_name(part):
-            return ""
         try:
             data = data[part]
         except (KeyError, IndexError, TypeError):

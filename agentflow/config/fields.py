@@ -21,7 +21,6 @@ class Section(BaseModel):
         defer_build=True,  # agentflow --help must not pay for it
         hide_input_in_errors=True,
         protected_namespaces=(),  # model_path is AReaL's name
-        validate_default=False,
     )
 
     @model_validator(mode="before")

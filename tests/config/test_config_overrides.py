@@ -75,6 +75,12 @@ def test_overrides_win_over_the_file_and_later_ones_over_earlier(tmp_path: Path)
     assert config.valid_dataset.limit == 4
 
 
+def test_an_override_that_points_elsewhere_is_not_taken_for_the_text_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text("seed: 5\ntrial_name: 007\n")
+    assert load_config(file, ["trial_name=${seed}"])[0].trial_name == "5"
+
+
 def test_items_of_a_list_are_reached_by_number(tmp_path: Path) -> None:
     file = tmp_path / "run.yaml"
     file.write_text("rollout: {scheduling_spec: [{gpu: 1, env_vars: {A: x}}]}\n")

@@ -116,7 +116,7 @@ SECRETS = {
         "scheduling_spec": [
             {
                 "env_vars": {"HF_TOKEN": "hunter2", "NCCL_DEBUG": "WARN"},
-                "additional_bash_cmds": ["export WANDB_API_KEY=hunter2", "cd /work"],
+                "additional_bash_cmds": ["export WANDB_API_KEY=hunter2", "cd /srv/agent"],
             }
         ]
     },
@@ -131,7 +131,7 @@ def test_what_the_manifest_gets_holds_no_secret() -> None:
     assert "hunter2" not in text
     assert KEY not in text
     assert config.workflow_kwargs["search_api_key"] == "hunter2"
-    for kept in ("WARN", "cd /work", "gpu", "127.0.0.1:2", "disabled"):
+    for kept in ("WARN", "cd /srv/agent", "gpu", "127.0.0.1:2", "disabled"):
         assert kept in text
 
 

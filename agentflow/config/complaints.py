@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from agentflow.config.fields import Section
 from agentflow.config.model import Config
 from agentflow.config.names import advice, fields
-from agentflow.config.secrets import is_secret_name, masked
+from agentflow.config.secrets import masked
 
 SHOWN = 60  # characters of a value that a message repeats
 
@@ -40,7 +40,7 @@ def _key(detail: ErrorDetails) -> str:
 
 def _one(key: str, detail: ErrorDetails, where: Callable[[str], str], data: Mapping[str, Any]) -> str:
     if not key:
-        return _capital(_rule(detail)) + "."
+        return f"{_rule(detail)}."
     if detail["type"] == "extra_forbidden":
         return f"Unknown key '{key}'{where(key)}: {advice(key, _siblings(key))}"
     value = _shown(detail["loc"], data)
@@ -62,6 +62,8 @@ def _rule(detail: ErrorDetails) -> str:
             return f"must be {limits['expected']}"
         case "finite_number":
             return "must be finite"
+        case "too_short" | "too_long":
+            return "must be a list of the right length"
         case "missing":
             return "is missing"
     if kind.startswith("int_"):
@@ -80,17 +82,19 @@ def _rule(detail: ErrorDetails) -> str:
 
 
 def _shown(location: tuple[int | str, ...], data: Any) -> str:
-    """``, not 'abc'``; nothing where the value is, or may hold, a secret."""
+    """``, not 'abc'``; nothing for a section or a list, which may hold secrets."""
     for part in location:
-        if isinstance(part, str) and is_secret_name(part):
-            return ""
         try:
             data = data[part]
         except (KeyError, IndexError, TypeError):
             return ""
     if isinstance(data, Mapping | list | tuple):
         return ""
-    text = masked(repr(data))
+    text = (
+        {None: "null", True: "true", False: "false"}[data]
+        if data is None or isinstance(data, bool)
+        else masked(repr(data))
+    )
     return f", not {text if len(text) <= SHOWN else text[:SHOWN] + '...'}"
 
 
@@ -102,7 +106,3 @@ def _siblings(key: str) -> list[str]:
             return []
         section = one.section
     return list(section.model_fields)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -20,7 +21,6 @@ class Section(BaseModel):
         defer_build=True,  # agentflow --help must not pay for it
         hide_input_in_errors=True,
         protected_namespaces=(),  # model_path is AReaL's name
-        validate_default=False,
     )
 
     @model_validator(mode="before")
@@ -41,7 +41,20 @@ def _as_list(value: Any) -> Any:
 
 
 def _as_arguments(value: Any) -> Any:
-    return shlex.split(value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    try:
+        return shlex.split(value)
+    except ValueError as error:
+        raise ValueError(f"must be arguments as a shell takes them ({str(error).lower()})") from error
+
+
+def _as_urls(value: Any) -> Any:
+    urls = _as_list(value)
+    for url in urls if isinstance(urls, list | tuple) else ():
+        if not isinstance(url, str) or not re.match(r"https?://[^/\s]", url):
+            raise ValueError("must be addresses that begin with http:// or https://")
+    return urls
 
 
 def _count_or(*words: str) -> BeforeValidator:
@@ -66,6 +79,7 @@ Number = Annotated[float, BeforeValidator(no_bool)]
 Seconds = Annotated[float, BeforeValidator(no_bool), Field(gt=0)]
 Share = Annotated[float, BeforeValidator(no_bool), Field(gt=0, le=1)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_as_list)]  # one text alone is a list of one
+Urls = Annotated[tuple[str, ...], BeforeValidator(_as_urls)]
 Arguments = Annotated[tuple[str, ...], BeforeValidator(_as_arguments)]  # one text is split as a shell splits it
 CountOrAuto = Annotated[int | Literal["auto"], _count_or("auto")]
 RunnerCount = Annotated[int | Literal["auto", "inline"], _count_or("auto", "inline")]

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from agentflow.config import complaints
 from agentflow.config.areal import inference_part
 from agentflow.config.model import Config
-from agentflow.config.secrets import remove_marks
+from agentflow.config.secrets import masked, remove_marks
 from agentflow.errors import AllocationError, ConfigError
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def load_config(
         return f" {place}" if place == COMMAND_LINE else f" in {place}" if place else ""
 
     reading = TreeReader(tree, where, texts).read()
+    notes += _choose_data(reading.data)
     notes += _choose_generation(reading.data, said)
     notes += _choose_workers(reading, source.places, said)
     notes += _aside(reading)
@@ -71,6 +72,18 @@ def load_config(
 
 def _below(key: str, names: Iterable[str]) -> bool:
     return any(key == n or key.startswith((f"{n}.", f"{n}[")) for n in names)
+
+
+def _choose_data(data: dict[str, Any]) -> list[str]:
+    """AReaL's loaders may take several paths at once; one data set is evaluated at a time."""
+    dataset = data.get("valid_dataset")
+    if not isinstance(dataset, dict) or not isinstance(dataset.get("path"), list):
+        return []
+    paths = dataset.pop("path")
+    if len(paths) == 1:
+        dataset["path"] = paths[0]
+        return []
+    return ["Dropped valid_dataset.path: it names several data sets, and one is evaluated at a time."]
 
 
 def _choose_generation(data: dict[str, Any], said: set[str]) -> list[str]:
@@ -147,7 +160,7 @@ def _validated(data: dict[str, Any], where: Any) -> Config:
     try:
         return Config.model_validate(data)
     except AllocationError as error:
-        raise AllocationError(f"rollout.backend{where('rollout.backend')}: {error}") from error
+        raise AllocationError(f"rollout.backend{where('rollout.backend')}: {masked(str(error))}") from None
     except ValidationError as error:
         raise ConfigError(complaints.sentence(error, where, data)) from None
 

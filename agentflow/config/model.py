@@ -10,7 +10,7 @@ from agentflow.allocation import Allocation, parse_backend
 from agentflow.config.cluster import ClusterConfig, SchedulerConfig
 from agentflow.config.data import ActorConfig, ValidDataset
 from agentflow.config.engines import LlamaCpp, Sglang, Vllm
-from agentflow.config.fields import Section, Texts, Whole
+from agentflow.config.fields import Section, Urls, Whole
 from agentflow.config.rollout import RolloutConfig
 from agentflow.config.sampling import GenerationConfig, Role
 from agentflow.config.secrets import without_secrets
@@ -24,7 +24,7 @@ class Config(Section):
     seed: Whole = Field(default=1, description="seed of the run: shuffling, request seeds, engines")
     tokenizer_path: str | None = Field(default=None, description="tokenizer, where it does not lie with the checkpoint")
     model: str | None = Field(default=None, description="checkpoint, or name at base_url; wins over actor.path")
-    base_url: Texts = Field(default=(), description="existing endpoints, instead of workers of ours")
+    base_url: Urls = Field(default=(), description="existing endpoints, instead of workers of ours")
     api_key_env: str = Field(default="OPENAI_API_KEY", description="environment variable with the key of base_url")
     workflow: str | None = Field(default=None, description="the agent, where the command names none")
     workflow_kwargs: dict[str, Any] = Field(default_factory=dict, description="arguments of the agent's constructor")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from agentflow.config.areal_names import AREAL, Names
@@ -60,9 +61,10 @@ def _value(key: str, text: str, target: Shape) -> Any:
     except (yaml.YAMLError, OmegaConfBaseException, ValueError) as error:
         problem = getattr(error, "problem", None) or str(error).splitlines()[0].rstrip(".")
         raise ConfigError(f"The value of {key}= is not YAML: {problem}; put it in quotes.") from error
-    if target.kind == "leaf" and target.text and not isinstance(value, str | list | dict):
-        return text
-    return value
+    plain = text[0] not in "\"'"
+    if (value is None or isinstance(value, str)) and plain:
+        return text  # YAML would cut it at a '#'
+    return text if target.text and not isinstance(value, str | list | dict) else value
 
 
 def _target(key: str) -> Shape:
@@ -115,19 +117,29 @@ def check_known(override: Override, tree: DictConfig) -> None:
 
 
 def apply(tree: DictConfig, override: Override) -> None:
-    """Set the value in the tree, making the sections on the way that it lacks."""
-    parents = override.key.split(".")[:-1]
-    for i in range(len(parents)):
-        key = ".".join(parents[: i + 1])
-        try:
-            if OmegaConf.select(tree, key) is None:
-                OmegaConf.update(tree, key, {}, force_add=True)
-        except OmegaConfBaseException as error:
-            raise ConfigError(f"{override.key}= cannot be set: {str(error).splitlines()[0]}.") from error
+    """Set the value in the tree, making the sections and list items on the way that it lacks."""
+    steps = [int(i) if i else name for name, i in re.findall(r"([\w-]+)|\[(\d+)\]", override.key)]
     try:
+        path = ""
+        for step, following in itertools.pairwise(steps):
+            path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
+            if OmegaConf.select(tree, path) is None:
+                OmegaConf.update(tree, path, [] if isinstance(following, int) else {}, force_add=True)
+            if isinstance(following, int):
+                _make_room(OmegaConf.select(tree, path), following)
         OmegaConf.update(tree, override.key, override.value, merge=True, force_add=True)
     except (OmegaConfBaseException, IndexError, TypeError, ValueError) as error:
         raise ConfigError(f"{override.key}= cannot be set: {str(error).splitlines()[0].rstrip('.')}.") from error
+
+
+def _make_room(items: Any, index: int) -> None:
+    """The next item of a list may be set; items beyond may not."""
+    if not isinstance(items, ListConfig):
+        raise ValueError("there is no list at this place")
+    if index > len(items):
+        raise IndexError(f"the list has {len(items)} items, and this would be number {index + 1}")
+    if index == len(items):
+        items.append(None)
 
 
 def set_names(value: Any, key: str) -> Iterator[str]:

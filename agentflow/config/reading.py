@@ -21,6 +21,7 @@ from agentflow.config.fields import Section
 from agentflow.config.model import Config
 from agentflow.config.names import CLOSE, Shape, advice, areal_below, fields, nearest, top_level
 from agentflow.config.rollout import AgentConfig
+from agentflow.config.secrets import masked
 from agentflow.errors import ConfigError
 
 Where = Callable[[str], str]
@@ -76,6 +77,8 @@ class TreeReader:
                 self._out.old_workers = str(self._value(node, name, key) or "")
             elif name in areal:
                 self._areals(node, name, areal[name], key)
+            elif not path and name.partition(".")[0] in top_level():
+                raise self._dotted(name)
             elif not path and nearest(name, top_level(), CLOSE) is None:
                 self._out.own.append(name)
             else:
@@ -159,14 +162,18 @@ class TreeReader:
     def _unknown(self, key: str, known: set[str]) -> ConfigError:
         return ConfigError(f"Unknown key '{key}'{self._where(key)}: {advice(key, known)}")
 
+    def _dotted(self, name: str) -> ConfigError:
+        section, _, below = name.partition(".")
+        return ConfigError(f"Unknown key '{name}'{self._where(name)}: in a file, write '{below}' below '{section}:'.")
+
     def _unresolved(self, error: OmegaConfBaseException, key: str) -> ConfigError:
         key = (error.full_key or key) if error.full_key and error.full_key.startswith(key) else key
         place = f"{key}{self._where(key)}"
-        problem = (str(error.msg or error).strip().splitlines() or ["it cannot be resolved"])[0].rstrip(".")
+        problem = (masked(str(error.msg or error)).strip().splitlines() or ["it cannot be resolved"])[0].rstrip(".")
         if isinstance(error, MissingMandatoryValue):
             return ConfigError(f"{place} is '???', which asks for a value: add {key}=value.")
         if isinstance(error, InterpolationKeyError):
-            return ConfigError(f"{place} points to a key that is not there ({problem}); set {key}=value, or that key.")
+            return ConfigError(f"{place} points to a key that is not there ({problem}); a literal ${{ is \\${{.")
         if isinstance(error, UnsupportedInterpolationType):
             return ConfigError(f"{place} uses a resolver that does not exist ({problem}); set {key}=value.")
         if isinstance(error, InterpolationResolutionError):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from agentflow.config.fields import Count, Natural, Number, Section, Share, Texts, Whole, no_bool
+from agentflow.config.fields import Count, Natural, Number, Section, Share, Texts, Urls, Whole, no_bool
 
 # Names that do not travel in a request: how many episodes, AReaL's bound on prompt plus output, which adapter.
 NOT_SENT = frozenset({"n_samples", "max_tokens", "lora_name"})
@@ -54,7 +54,7 @@ class Role(Section):
     """A further model with endpoints of its own: a simulated user, a judge."""
 
     model: str = Field(description="model name at its endpoint")
-    base_url: Texts = Field(description="its endpoints")
+    base_url: Annotated[Urls, Field(min_length=1)] = Field(description="its endpoints")
     api_key_env: str = Field(default="OPENAI_API_KEY", description="environment variable that holds its key")
     names: Texts = Field(default=(), description="further names by which agents ask for it")
     gconfig: GenerationConfig = Field(default_factory=GenerationConfig, description="sampling values of this role")

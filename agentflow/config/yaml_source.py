@@ -11,6 +11,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from agentflow.config.secrets import masked
 from agentflow.errors import ConfigError
 
 MAX_DEPTH = 100  # nested deeper than this is an alias that holds itself
@@ -57,7 +58,7 @@ def _read(path: Path, opened_by: tuple[Path, ...]) -> Source:
     try:
         tree = OmegaConf.create(text)
     except (OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"{path}: {_first_line(error)}.") from error
+        raise ConfigError(_content(path, error, places)) from error
     assert isinstance(tree, DictConfig)
     source = Source(tree, places, texts)
     return _with_defaults(path, source, opened_by) if "defaults" in tree else source
@@ -86,6 +87,13 @@ def _syntax(path: Path, error: yaml.YAMLError) -> str:
     if "'\\t'" in problem:
         return f"{where}: a tab is used for indentation; YAML takes spaces only."
     return f"{where}: this is not YAML: {problem}."
+
+
+def _content(path: Path, error: Exception, places: Mapping[str, str]) -> str:
+    key = getattr(error, "full_key", None) or ""
+    place = f"{key} in {places[key]}" if key in places else str(path)
+    advice = "; a literal ${ is written \\${" if "input '${" in str(error) else ""
+    return f"{place}: {masked(_first_line(error))}{advice}."
 
 
 def _kind(node: yaml.Node) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -62,6 +63,12 @@ def agent_arguments(pairs: Sequence[str]) -> dict[str, Any]:
         except yaml.YAMLError as e:
             raise click.UsageError(f"--agent-arg {pair!r}: the value is no YAML; quote it: {key}='\"...\"'.") from e
     return arguments
+
+
+def absolute(name: str) -> str:
+    """The same name with an absolute path, where it begins with the path of an existing file (``file.py:Class``)."""
+    path, colon, attribute = name.partition(":")
+    return f"{os.path.abspath(path)}{colon}{attribute}" if os.path.exists(path) else name
 
 
 def play(request: Request, run_dir: Path | None = None, force: bool = False) -> int:

@@ -67,6 +67,9 @@ def command(
     settings, notes = load_config(
         config, [*overrides_of({**options, "runners": "inline" if inline else None}), *overrides]
     )
+    if agent is not None:
+        agent = foreground.absolute(agent)  # a resume from another directory finds them again
+    data = data and foreground.absolute(data)
     request = foreground.Request(settings, agent, foreground.agent_arguments(agent_arg), data, notes)
     if dry_run:
         from agentflow.cli.dry_run import print_plan

@@ -209,6 +209,8 @@ async def evaluate(
     config: Config | None = None,
     agent_kwargs: Mapping[str, Any] | None = None,
     watcher: Watcher | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    force: bool = False,
     **options: Any,
 ) -> Evaluation:
     """Evaluate an agent over a data set, as ``agentflow run`` does.
@@ -219,17 +221,28 @@ async def evaluate(
         config: a whole configuration; the defaults when not given.
         agent_kwargs: for the class's constructor.
         watcher: follows and stops the evaluation.
+        resume: the directory of a run to go on with, instead of beginning one.
+        force: resume although what decides the score has changed.
         options: the command line's options with underscores (``limit``, ``n_samples``, ``model``, ``base_url``,
             ``backend``, ``max_concurrent``, ``timeout``, ``seed``, ``shuffle``, ``api_key_env``), on top of ``config``.
 
     Raises:
         AgentflowError: see :mod:`agentflow.errors`.
     """
+    run_dir = None if resume is None else Path(resume)
+    if config is None and run_dir is not None:
+        config = load_config(None, base=read_manifest(run_dir).config)[0]
     if options:
-        base = None if config is None else config.public()
-        config, _ = load_config(None, overrides_of(options), base=base)
-    config = config or load_config(None)[0]
-    return await play_run(config, agent_spec(agent, agent_kwargs), data, watcher=watcher)
+        config, _ = load_config(None, overrides_of(options), base=None if config is None else config.public())
+    return await play_run(
+        config or load_config(None)[0],
+        agent_spec(agent, agent_kwargs),
+        data,
+        watcher=watcher,
+        run_dir=run_dir,
+        resume=run_dir is not None,
+        force=force,
+    )
 
 
 def evaluate_sync(agent: Any, data: Data | None = None, **arguments: Any) -> Evaluation:

@@ -277,7 +277,7 @@ FILL = """
 import asyncio, resource, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from conftest import make_result
+from store_samples import make_result
 from agentflow.errors import StoreError
 from agentflow.store import Store
 

@@ -1,4 +1,4 @@
-"""A stored run to show: two turns with a tool, a crash, a lost episode, one without a call; and parts to build others."""
+"""A stored run to show: two turns with a tool, a crash, a lost episode, one without a call; and its parts."""
 
 from __future__ import annotations
 

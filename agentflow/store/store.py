@@ -60,6 +60,7 @@ class Store:
             RunLockedError: another controller is making this very run.
             StoreError: it cannot be written.
         """
+        run_dir = Path(await anyio.Path(run_dir).absolute())  # an agent played inline may change the working directory
         lock = await to_thread.run_sync(_make, run_dir, manifest)
         async with cls._held(run_dir, manifest, {}, lock) as store:
             yield store
@@ -73,6 +74,7 @@ class Store:
             RunLockedError: another controller holds it; names host and pid.
             StoreError: it is no run directory, a line of it is broken, or it cannot be written.
         """
+        run_dir = Path(await anyio.Path(run_dir).absolute())
         lock, manifest, results = await to_thread.run_sync(_reopen, run_dir)
         async with cls._held(run_dir, manifest, results, lock) as store:
             yield store

@@ -27,7 +27,7 @@ from aiohttp import web
 
 @dataclass(frozen=True)
 class Ask:
-    """One request as it arrived."""
+    """One request as it arrived; header names are in lower case."""
 
     method: str
     path: str
@@ -194,7 +194,7 @@ async def scripted(handler: Handler | None = None, port: int = 0) -> AsyncIterat
             body = json.loads(raw) if raw else {}
         except ValueError:
             body = {}
-        ask = Ask(request.method, request.path, dict(request.headers), body, raw, request)
+        ask = Ask(request.method, request.path, {k.lower(): v for k, v in request.headers.items()}, body, raw, request)
         server.asks.append(ask)
         try:
             answer = handle(ask)

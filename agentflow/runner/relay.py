@@ -27,7 +27,13 @@ class Relay:
     def __init__(self, dialect: Dialect) -> None:
         self._cutter = EventCutter()
         self._assembler = assembler(dialect)
+        self._choices = dialect in (Dialect.CHAT, Dialect.COMPLETIONS)
         self._done = False
+
+    @property
+    def ended(self) -> bool:
+        """True when the agent was handed the dialect's own end of a stream; nothing after that matters to it."""
+        return self._done or (not self._choices and self._assembler is not None and self._assembler.complete)
 
     @property
     def whole(self) -> bool:

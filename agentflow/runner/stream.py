@@ -54,6 +54,8 @@ class ReplyStream:
             raise self._broken("it is gone or was restarted") from None
         except (aiohttp.ClientError, ConnectionError) as e:
             left_by_agent = False
+            if self._relay.ended:
+                return b""
             raise self._broken(f"{type(e).__name__}: {e}") from e
         except TimeoutError:
             left_by_agent = False

@@ -133,7 +133,8 @@ async def test_without_any_worker_the_wait_is_bounded(house: HouseMaker) -> None
         h.change("w0", healthy=False)
         door = h.open()
         assert (await raw_call(door)).status_code == 503
-        assert door.verdict is not None and door.verdict.kind is Kind.UNREACHABLE
+        assert door.verdict is not None
+        assert door.verdict.kind is Kind.UNREACHABLE
 
 
 @pytest.mark.usefixtures("no_backoff")
@@ -179,7 +180,8 @@ async def test_endless_429_loses_the_episode(house: HouseMaker) -> None:
     async with house(lambda ask: error(429, Retry_After="60"), request_timeout_s=5.0) as h:
         door = h.open()
         assert (await raw_call(door)).status_code == 503
-        assert door.verdict is not None and door.verdict.outcome is Outcome.LOST
+        assert door.verdict is not None
+        assert door.verdict.outcome is Outcome.LOST
 
 
 @pytest.mark.usefixtures("no_backoff")
@@ -287,9 +289,13 @@ async def test_a_stream_that_breaks_in_the_middle_breaks_for_the_agent_and_loses
         door = h.open()
         stream = await client_of(door).chat.completions.create(model="m", messages=HI, stream=True)
         seen = []
-        with pytest.raises(openai.APIConnectionError) as caught:
+
+        async def read() -> None:
             async for chunk in stream:
                 seen.append(chunk.choices[0].delta.content)
+
+        with pytest.raises(openai.APIConnectionError) as caught:
+            await read()
         assert isinstance(caught.value.__cause__, httpx2.RemoteProtocolError)
         assert "w0 broke off" in str(caught.value.__cause__)
         assert seen == ["", "one"]
@@ -321,7 +327,8 @@ async def test_a_stream_to_a_worker_that_left_the_table_breaks_at_once(house: Ho
         h.change("w0", generation=1)
         with pytest.raises(openai.APIConnectionError):
             await reading
-        assert door.verdict is not None and door.verdict.kind is Kind.STREAM_BROKEN
+        assert door.verdict is not None
+        assert door.verdict.kind is Kind.STREAM_BROKEN
 
 
 # --- agents that go away, episodes that end -----------------------------------------------------------------------

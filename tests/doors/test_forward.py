@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,14 +12,15 @@ import httpx2
 import msgspec
 import openai
 import pytest
+from aiohttp import web
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
-from agentflow.channel.messages import RoleSettings, ToolSchema, WorkerInfo
+from agentflow.channel.messages import MAX_CHUNK_BYTES, RoleSettings, ToolSchema, WorkerInfo
 from agentflow.episode import Episode
 from agentflow.runner.door import EpisodeDoor
 from tests.doors.conftest import HouseMaker, lines
-from tests.scripted import Answer, Ask, chat, chat_chunks, completion, send_events, tool_call, tool_loop, usage
+from tests.scripted import Answer, Ask, chat, chat_chunks, completion, error, send_events, tool_call, tool_loop, usage
 
 pytestmark = pytest.mark.asyncio
 DOORS = ["transport", "gateway"]
@@ -179,8 +181,6 @@ async def test_an_agents_own_seed_stays_and_seeds_can_be_switched_off(house: Hou
 
 
 async def test_an_endpoint_that_refuses_seeds_is_asked_without(house: HouseMaker) -> None:
-    from tests.scripted import error
-
     def strict(ask: Ask) -> Answer:
         return error(400, "Unknown parameter: 'seed'.") if "seed" in ask.body else chat()
 
@@ -214,7 +214,8 @@ async def test_usage_is_asked_for_in_streams_and_shown_only_to_who_asked(
         assert all(c.choices for c in chunks) is not asked
         [call] = door.calls
         assert (call.prompt_tokens, call.completion_tokens, call.status) == (10, 5, 200)
-        assert call.ttft_s is not None and call.ttft_s <= call.latency_s
+        assert call.ttft_s is not None
+        assert call.ttft_s <= call.latency_s
 
 
 async def test_numbers_of_a_call(house: HouseMaker) -> None:
@@ -313,7 +314,8 @@ async def test_a_chat_only_worker_serves_responses_and_messages_streamed_and_not
             second = await oai.responses.create(model="default", input="more", previous_response_id=whole.id)
             assert second.output_text == "hello"
             events = [e.type async for e in await oai.responses.create(model="default", input="hi", stream=True)]
-            assert events[0] == "response.created" and events[-1] == "response.completed"
+            assert events[0] == "response.created"
+            assert events[-1] == "response.completed"
 
             claude = AsyncAnthropic(base_url=door.base_url, api_key=door.api_key, http_client=client, max_retries=0)
             message = await claude.messages.create(model="default", max_tokens=9, messages=HI)  # type: ignore[arg-type]
@@ -343,8 +345,6 @@ async def test_what_chat_cannot_say_is_refused_in_the_agents_dialect(house: Hous
 
 
 async def test_a_chat_workers_error_reaches_a_messages_agent_as_its_own_kind_of_error(house: HouseMaker) -> None:
-    from tests.scripted import error
-
     async with house(lambda ask: error(400, "too hot"), apis=("chat",)) as h:
         door = h.open()
         got = await door.http_client().post(door.base_url + "/messages", json={"messages": HI, "max_tokens": 1})
@@ -365,8 +365,6 @@ async def test_streams_of_other_dialects_are_passed_on_untouched(house: HouseMak
 
 
 async def test_calls_are_listed_in_the_order_of_their_start(house: HouseMaker) -> None:
-    import asyncio
-
     gate = asyncio.Event()
 
     async def answer(ask: Ask) -> Answer:
@@ -392,8 +390,6 @@ async def test_calls_are_listed_in_the_order_of_their_start(house: HouseMaker) -
 
 
 async def test_a_trace_comes_in_chunks_of_bounded_size(house: HouseMaker) -> None:
-    from agentflow.channel.messages import MAX_CHUNK_BYTES
-
     async with house(lambda ask: chat("é" * 800_000)) as h:
         door = h.open()
         for _ in range(2):
@@ -405,8 +401,6 @@ async def test_a_trace_comes_in_chunks_of_bounded_size(house: HouseMaker) -> Non
 
 
 async def test_a_reply_that_is_no_json_goes_to_the_agent_as_it_is(house: HouseMaker) -> None:
-    from aiohttp import web
-
     async with house(lambda ask: web.Response(body=b"\xff\xfe plain", content_type="text/plain")) as h:
         door = h.open()
         got = await door.http_client().post(door.base_url + "/chat/completions", json={"messages": []})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import os
 import shutil
@@ -14,10 +15,12 @@ import aiohttp
 import httpx2
 import pytest
 
-from agentflow.episode import Kind
+from agentflow.channel.messages import RunnerSettings, WorkerInfo
+from agentflow.episode import Episode, Kind
+from agentflow.runner.forward import Forwarder
 from agentflow.runner.gateway import Gateway
 from tests.doors.conftest import HouseMaker, lines
-from tests.scripted import Answer, Ask, break_off, chat, chat_chunks, error, send_events, tool_loop
+from tests.scripted import Answer, Ask, break_off, chat, chat_chunks, error, scripted, send_events, tool_loop
 
 pytestmark = pytest.mark.asyncio
 HI: Any = [{"role": "user", "content": "hi"}]
@@ -68,7 +71,8 @@ async def test_curl_is_captured_and_sees_a_broken_stream_as_broken(house: HouseM
         assert code != 0
         assert "one" in out
         assert "[DONE]" not in out
-        assert door.verdict is not None and door.verdict.kind is Kind.STREAM_BROKEN
+        assert door.verdict is not None
+        assert door.verdict.kind is Kind.STREAM_BROKEN
 
 
 async def test_a_wrong_key_gets_404_a_closed_one_410_and_the_tripwire_400_each_with_a_sentence(
@@ -180,8 +184,6 @@ async def test_errors_pass_through_with_their_headers(house: HouseMaker) -> None
 
 
 async def test_compressed_requests_are_understood(house: HouseMaker) -> None:
-    import gzip
-
     async with house(lambda ask: chat()) as h, plain() as client:
         body = gzip.compress(json.dumps(CHAT).encode())
         got = await client.post(
@@ -193,10 +195,6 @@ async def test_compressed_requests_are_understood(house: HouseMaker) -> None:
 
 async def test_one_forwarder_serves_a_gateway_on_one_thread_and_clients_on_another(house: HouseMaker) -> None:
     """As in a runner: the gateway on the door thread's loop, the in-process transport on the main one."""
-    from agentflow.channel.messages import RunnerSettings, WorkerInfo
-    from agentflow.episode import Episode
-    from agentflow.runner.forward import Forwarder
-    from tests.scripted import scripted
 
     async with scripted(tool_loop(0)) as server:
         forwarder = Forwarder(RunnerSettings(worker_calls=2), lambda message: None)

@@ -69,7 +69,8 @@ async def test_one_client_an_episode_closed_with_it(house: HouseMaker) -> None:
         client, sync = door.http_client(), door.sync_http_client()
         assert door.http_client() is client
         await door.aclose_clients()
-        assert client.is_closed and sync.is_closed
+        assert client.is_closed
+        assert sync.is_closed
 
 
 @pytest.mark.parametrize(("name", "library"), [("httpx2", httpx2), ("httpx", httpx)])
@@ -109,7 +110,8 @@ async def test_an_sdk_does_not_cut_a_slow_model_off_but_an_agents_own_timeout_ho
         door = h.open()
         default = AsyncOpenAI(base_url=door.base_url, api_key="x", http_client=door.http_client(), max_retries=0)
         assert isinstance(default.timeout, httpx2.Timeout)
-        assert default.timeout.read is not None and default.timeout.read > 3600
+        assert default.timeout.read is not None
+        assert default.timeout.read > 3600
         with pytest.raises(Exception, match="timed out"):
             await default.with_options(timeout=0.05).chat.completions.create(model="m", messages=HI)
         await h.servers["w0"].client_left.wait()
@@ -169,7 +171,8 @@ async def test_the_scripted_server_runs_as_a_process_of_its_own() -> None:
             tools: Any = [{"type": "function", "function": {"name": "add"}}]
             first = await client.chat.completions.create(model="m", messages=HI, tools=tools)
             calls = first.choices[0].message.tool_calls
-            assert calls is not None and calls[0].function.name == "add"  # type: ignore[union-attr]
+            assert calls is not None
+            assert calls[0].function.name == "add"
             done: Any = [*HI, {"role": "tool", "tool_call_id": "call_0", "content": "2"}]
             last = await client.chat.completions.create(model="m", messages=done, tools=tools)
             assert last.choices[0].message.content == "hello"

@@ -7,6 +7,7 @@ at the worker. :meth:`Exchange.worker_gone` and :meth:`Exchange.episode_over` re
 from __future__ import annotations
 
 import asyncio
+import io
 import time
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from agentflow.runner.core import Core
     from agentflow.runner.door import EpisodeDoor
     from agentflow.runner.table import Endpoint
+
+MAX_WRITE_BYTES = 1 << 20
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -139,7 +142,7 @@ class Exchange:
                 response = await self._core.connections.here().workers.request(
                     ask.method,
                     endpoint.url(wire.path, ask.route.query),
-                    data=wire.body or None,
+                    data=_payload(wire.body),
                     headers=ask.headers + endpoint.credentials(ask.route.dialect),
                     allow_redirects=False,
                 )
@@ -273,6 +276,11 @@ class Exchange:
     def _end(self) -> None:
         if not self.clock.end_episode() and self._stream is not None:
             self._stream.abandon()
+
+
+def _payload(body: bytes) -> bytes | io.BytesIO | None:
+    """aiohttp writes large bytes in one go, which holds the loop up, and a BytesIO in pieces."""
+    return (body if len(body) <= MAX_WRITE_BYTES else io.BytesIO(body)) or None
 
 
 def _is_events(response: aiohttp.ClientResponse) -> bool:

@@ -169,9 +169,11 @@ async def test_a_client_that_disconnects_cancels_its_request_at_the_worker(house
             request = asyncio.create_task(
                 session.post(door.base_url + "/chat/completions", json={**CHAT, "stream": stream})
             )
-            if stream:
-                await (await request).content.readany()
             await asked.wait()
+            if stream:
+                response = await request
+                await response.content.readany()
+                response.close()
             request.cancel()
         await h.servers["w0"].client_left.wait()
         assert [c.status for c in door.calls] == [0]

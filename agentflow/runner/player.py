@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from contextvars import copy_context
@@ -69,19 +70,23 @@ class Player:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    async def play(self, play: Play) -> Ended | NotPlayed | None:
-        """Play one attempt; never raises what user code raises.
+    def admit(self, play: Play) -> Attempt:
+        """Take an attempt on; from now on it can be stopped. :meth:`play` has to follow."""
+        attempt = Attempt(play, asyncio.get_running_loop().create_future())
+        self.playing[play.episode] = attempt
+        self._idle.clear()
+        return attempt
+
+    async def play(self, attempt: Attempt) -> Ended | NotPlayed | None:
+        """Play it; never raises what user code raises.
 
         Returns:
             Its end; or that it was not started because the runner is leaving; or None when somebody else reported it.
         """
-        attempt = Attempt(play, asyncio.get_running_loop().create_future())
-        self.playing[play.episode] = attempt
-        self._idle.clear()
         try:
             return await self._play(attempt)
         finally:
-            del self.playing[play.episode]
+            del self.playing[attempt.play.episode]
             if not self.playing:
                 self._idle.set()
 
@@ -137,7 +142,7 @@ class Player:
         # One that plays alone is not held up by others, and blocks the loop on purpose: all its time is its own.
         attempt.start(door, None if alone else self._watch)
         if not agent.info.is_async and self._timeout_s is not None:
-            attempt.end_within(self._timeout_s, _late(self._timeout_s, ""))
+            attempt.end_by(time.monotonic() + self._timeout_s, _late(self._timeout_s, ""))
         self._tasks.open(attempt.scope)
         context = copy_context()
         context.run(current_scope.set, attempt.scope)
@@ -170,7 +175,7 @@ class Player:
             stop = attempt.stop.result()
         else:
             stop = Stop(_late(limit_s, where_suspended(task.get_coro())), self._settings.cancel_grace_s)
-        attempt.end_within(2 * stop.grace_s, stop.ending)
+        attempt.end_by(time.monotonic() + 2 * stop.grace_s, stop.ending)
         task.cancel()
         await _wait(attempt, {task}, attempt.spent_s() + stop.grace_s)
         if not task.done() and not self.stuck.done():

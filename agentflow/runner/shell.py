@@ -35,9 +35,9 @@ from agentflow.channel.messages import (
     Stalled,
     ToProcess,
 )
-from agentflow.episode import Kind, Outcome
+from agentflow.episode import Episode, Kind, Outcome
 from agentflow.errors import AgentflowError
-from agentflow.runner.attempt import Stop
+from agentflow.runner.attempt import Attempt, Stop
 from agentflow.runner.environment import clean
 from agentflow.runner.link import Link, Started
 from agentflow.runner.main_thread import MainThread
@@ -97,6 +97,7 @@ class Shell:
         self._player: Player | None = None
         self._link = Link(address, self._arrive, self._closed)
         self._leaving: Leave | None = None
+        self._asked_to_end: dict[Episode | None, tuple[float, Ending]] = {}  # by when, how; None: all of them
         self._last_words_said = False
         self._secrets: frozenset[str] = frozenset({address.token})
 
@@ -140,19 +141,16 @@ class Shell:
 
     def _forewarn(self, message: ToProcess | Leave) -> None:
         """Set the deadlines that hold even if the main thread never reads the message."""
-        player = self._player
         if self._end_process is None:
             return
-        if isinstance(message, CancelEpisode) and player is not None:
-            attempt = player.playing.get(message.episode)
-            if attempt is not None:
-                attempt.end_within(2 * self._settings.cancel_grace_s, CANCELLED)
+        now = time.monotonic()
+        if isinstance(message, CancelEpisode):
+            self._asked_to_end[message.episode] = (now + 2 * self._settings.cancel_grace_s, CANCELLED)
         elif isinstance(message, Leave):
             self._leaving = message
             if message.grace_s is not None:
                 within_s = message.grace_s + 2 * message.stop_grace_s
-                for attempt in list(player.playing.values()) if player is not None else ():
-                    attempt.end_within(within_s, message.ending)
+                self._asked_to_end[None] = (now + within_s, message.ending)
                 self._end_within(within_s + FAREWELL_S, message.code)
 
     def _look(self) -> None:
@@ -163,6 +161,10 @@ class Shell:
         limit_s, grace_s = self._settings.episode_timeout_s, self._settings.cancel_grace_s
         blocked_s, blocked_by = watch.blocked_s(), watch.blocked_by()
         playing = list(player.playing.values())
+        for attempt in playing:
+            for asked in (attempt.play.episode, None):
+                if asked in self._asked_to_end:
+                    attempt.end_by(*self._asked_to_end[asked])
         late = overdue(
             playing, time.monotonic(), blocked_s=blocked_s, blocked_by=blocked_by, limit_s=limit_s, grace_s=grace_s
         )
@@ -250,7 +252,7 @@ class Shell:
                 case LoadData() as message:
                     group.start_soon(self._send_rows, message)
                 case Play() as message:
-                    group.start_soon(self._play, player, message)
+                    group.start_soon(self._play, player, player.admit(message))
                 case CancelEpisode(episode):
                     player.stop(Stop(CANCELLED, self._settings.cancel_grace_s), episode)
                 case Leave() as leave:
@@ -287,8 +289,9 @@ class Shell:
             sentence = str(error) if isinstance(error, AgentflowError) else f"{message.path} failed: {said(error)}."
             self._link.post(DataRows(b"", last=True, error=mask(sentence, self._secrets)))
 
-    async def _play(self, player: Player, message: Play) -> None:
-        report = await player.play(message)
+    async def _play(self, player: Player, attempt: Attempt) -> None:
+        report = await player.play(attempt)
+        self._asked_to_end.pop(attempt.play.episode, None)
         if report is not None:
             self._link.post(report)
 

@@ -24,10 +24,12 @@ from agentflow.runner.environment import current_scope
 from agentflow.runner.forward import Forwarder
 from agentflow.runner.link import Ended
 from agentflow.runner.main_thread import MainThread
+from agentflow.runner.overseer import patience_s
 from agentflow.runner.stall import StallWatch
 from agentflow.runner.tasks import TaskBook
 
 ABOUT_TO_END_S = 0.1  # for tasks that run() left but that are in their last steps, as an SDK's stream readers are
+LEFT_BEHIND_S = 1.0  # for the others to see their cancellation
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,7 @@ class Player:
             stop = attempt.stop.result()
         else:
             stop = Stop(_late(limit_s, where_suspended(task.get_coro())), self._settings.cancel_grace_s)
-        attempt.end_by(time.monotonic() + 2 * stop.grace_s, stop.ending)
+        attempt.end_by(time.monotonic() + patience_s(stop.grace_s), stop.ending)
         task.cancel()
         await _wait(attempt, {task}, attempt.spent_s() + stop.grace_s)
         if not task.done() and not self.stuck.done():
@@ -231,7 +233,7 @@ class Player:
             return
         for one in left:
             one.cancel()
-        _, alive = await asyncio.wait(left, timeout=self._settings.cancel_grace_s)
+        _, alive = await asyncio.wait(left, timeout=LEFT_BEHIND_S)
         names = ", ".join(sorted({getattr(one.get_coro(), "__qualname__", one.get_name()) for one in left})[:5])
         attempt.warnings.append(
             f"run() ended and left {len(left)} task(s) running ({names}); they were cancelled"

@@ -45,6 +45,7 @@ M = TypeVar("M", bound=Message)
 class Runner:
     """One runner as its controller sees it: every message it sent, and the process where it is one of its own."""
 
+    request: web.Request
     socket: web.WebSocketResponse
     hello: Hello
     messages: list[Message] = field(default_factory=list)
@@ -55,6 +56,12 @@ class Runner:
 
     async def say(self, message: Message) -> None:
         await self.socket.send_bytes(encode(message))
+
+    def drop(self) -> None:
+        """What a killed controller does: the connection is gone, without a word."""
+        transport = self.request.transport
+        assert transport is not None
+        transport.abort()
 
     async def see(self, kind: type[M], where: Callable[[M], bool] = lambda _: True, *, count: int = 1) -> list[M]:
         """Wait for so many messages of a kind."""
@@ -127,7 +134,7 @@ class Controller:
     async def until(self, happened: Callable[[], bool]) -> None:
         """Wait for something that user code does outside our sight, such as writing a file."""
         async with asyncio.timeout(PATIENCE_S):
-            while not happened():
+            while not happened():  # noqa: ASYNC110 - another process does it
                 await asyncio.sleep(0.02)
 
     async def start_process(self, environ: dict[str, str] | None = None) -> asyncio.subprocess.Process:
@@ -180,7 +187,7 @@ class Controller:
             message = decode_to_controller(frame.data)
             if runner is None:
                 assert isinstance(message, Hello)
-                runner = Runner(socket, message)
+                runner = Runner(request, socket, message)
                 self._arrivals.put_nowait(runner)
             async with runner.changed:
                 runner.messages.append(message)

@@ -15,6 +15,7 @@ import pytest_asyncio
 from player_rig import Controller, controller
 
 from agentflow.channel.messages import (
+    MAX_CHUNK_BYTES,
     CancelEpisode,
     DataRows,
     Drain,
@@ -22,6 +23,7 @@ from agentflow.channel.messages import (
     LoadData,
     NotPlayed,
     Stalled,
+    TraceChunk,
 )
 from agentflow.episode import Kind, Outcome
 from tests.scripted import scripted
@@ -349,11 +351,19 @@ async def test_a_stall_is_named_and_not_charged_to_the_timeouts_of_others(contro
 
 @pytest.mark.asyncio
 async def test_a_blocked_runner_still_answers_a_drain_in_bounded_time(control: Controller) -> None:
-    path = control.write("import time\nclass A:\n    async def run(self, data):\n        time.sleep(1000)")
+    path = control.write(
+        """
+        import time
+        class A:
+            async def run(self, data):
+                open("started", "w")
+                time.sleep(1000)
+        """
+    )
     runner = await control.runner(cancel_grace_s=0.5)
     agent = await runner.load(path)
     episode = await runner.play(agent)
-    await runner.see(Stalled, count=0)
+    await control.until((control.folder / "started").exists)
     await runner.say(Drain())
     assert (await runner.result(episode)).outcome is Outcome.CANCELLED
     await runner.goodbye()
@@ -410,7 +420,10 @@ async def test_sigint_is_the_controllers_and_sigterm_loses_what_plays(control: C
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("blocked", [False, True])
-async def test_without_its_controller_a_runner_ends_and_leaves_no_process(control: Controller, blocked: bool) -> None:
+@pytest.mark.parametrize("killed", [False, True])
+async def test_without_its_controller_a_runner_ends_and_leaves_no_process(
+    control: Controller, blocked: bool, killed: bool
+) -> None:
     path = control.write(
         """
         import asyncio, subprocess, time
@@ -428,7 +441,10 @@ async def test_without_its_controller_a_runner_ends_and_leaves_no_process(contro
     await runner.play(agent, data={"blocked": blocked})
     file = control.folder / "child.pid"
     await control.until(file.exists)
-    await runner.socket.close()
+    if killed:
+        runner.drop()
+    else:
+        await runner.socket.close()
     assert await runner.exit_code() == 74
     pid = int(file.read_text())
     await control.until(lambda: not alive(pid))
@@ -604,3 +620,97 @@ async def test_rows_of_a_function_are_streamed(control: Controller) -> None:
     assert "column 'thing' cannot be written as JSON" in (await rows("rows.py:odd"))[1]
     assert "has no function 'lsted' (did you mean 'listed'?)" in (await rows("rows.py:lsted"))[1]
     assert "unexpected keyword argument 'm'" in (await rows("rows.py:listed", m=1))[1]
+
+
+@pytest.mark.asyncio
+async def test_nothing_that_an_agent_does_to_its_process_stops_the_other_episodes(control: Controller) -> None:
+    path = control.write(
+        """
+        import asyncio, os, signal, sys
+
+        class Bad(Exception):
+            def __str__(self): raise KeyError("no text")
+
+        class Agent:
+            async def run(self, data):
+                loop = asyncio.get_running_loop()
+                match data["how"]:
+                    case "stop the loop": loop.stop()
+                    case "exit in a callback": loop.call_soon(sys.exit, 3)
+                    case "surrogates": raise ValueError("\\udcff", sys.argv)
+                    case "bad text": raise Bad
+                    case "many names": return {f"m{i}" * 1000: 1.0 for i in range(100_000)}
+                    case "interrupt": signal.raise_signal(signal.SIGINT)
+                    case "close the output": os.close(1), os.close(2)
+                    case "lose the folder":
+                        os.mkdir("gone"); os.chdir("gone"); os.rmdir("../gone")
+                        raise ValueError("no folder")
+                await asyncio.sleep(0.05)
+                return 1
+        """
+    )
+    runner = await control.runner()
+    agent = await runner.load(path)
+    hows = ["stop the loop", "exit in a callback", "surrogates", "bad text", "many names", "interrupt"]
+    failing = {"surrogates", "bad text", "many names", "lose the folder"}
+    for how in [*hows, "close the output", "lose the folder", "nothing"]:
+        result = await runner.played(agent, how, {"how": how})
+        assert result.outcome is (Outcome.FAILED if how in failing else Outcome.SCORED), (how, result)
+    await runner.say(Drain())
+    assert await runner.exit_code() == 0
+
+
+@pytest.mark.asyncio
+async def test_a_constructor_may_want_the_running_loop(control: Controller) -> None:
+    path = control.write(
+        """
+        import asyncio
+        ready = asyncio.run(asyncio.sleep(0, "imported"))    # and an import may run a loop of its own
+        class Agent:
+            def __init__(self):
+                self.loop = asyncio.get_running_loop()
+            async def run(self, data):
+                return float(self.loop is asyncio.get_running_loop())
+        """
+    )
+    runner = await control.runner()
+    assert (await runner.played(await runner.load(path))).reward == 1.0
+
+
+@pytest.mark.asyncio
+async def test_a_cancelled_plain_run_that_waits_for_its_turn_was_never_started(control: Controller) -> None:
+    path = control.write(
+        """
+        import os, time
+        class A:
+            def run(self, data):
+                open(data["item"], "x")
+                while not os.path.exists("go"): time.sleep(0.02)
+                return 1
+        """
+    )
+    runner = await control.runner()
+    agent = await runner.load(path)
+    first = await runner.play(agent, "first", {"item": "first"})
+    await control.until((control.folder / "first").exists)
+    second = await runner.play(agent, "second", {"item": "second"})
+    await runner.say(CancelEpisode(second))
+    (control.folder / "go").touch()
+    assert (await runner.result(first)).outcome is Outcome.SCORED
+    assert (await runner.result(second)).outcome is Outcome.CANCELLED
+    assert not (control.folder / "second").exists()
+
+
+@pytest.mark.asyncio
+async def test_a_result_follows_its_whole_trace_however_large(control: Controller) -> None:
+    async with scripted() as server:
+        runner = await control.runner(server.url)
+        agent = await runner.load(control.write(ASKS))
+        long = {"messages": [{"role": "user", "content": "x" * 3_000_000}], "answer": "hello"}
+        episode = await runner.play(agent, "long", long)
+        assert (await runner.result(episode)).reward == 1.0
+    chunks = [m for m in runner.messages if isinstance(m, TraceChunk)]
+    assert len(chunks) >= 3
+    assert max(len(m.data) for m in chunks) <= MAX_CHUNK_BYTES
+    (line,) = runner.trace(episode).splitlines()
+    assert len(json.dumps(json.loads(line)["messages"])) > 3_000_000

@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +88,17 @@ def check_agent(imported: ImportedAgent) -> LoadedAgent:
     modules = fingerprint(imported.roots)
     if spec.pickled:  # a class from a notebook has no file to hash
         modules[f"<{label}, given from Python>"] = hashlib.sha256(spec.pickled).hexdigest()
-    return LoadedAgent(AgentInfo(label, _is_async(run), modules), new, wanted)
+    info = AgentInfo(label, _is_async(run), modules, _dataset(target, folder))
+    return LoadedAgent(info, new, wanted)
+
+
+def _dataset(target: object, folder: Path | None) -> str:
+    """What the attribute ``dataset`` names: a file beside the agent's own, or whatever ``--data`` takes."""
+    named = getattr(target, "dataset", None)
+    if not isinstance(named, str | os.PathLike):
+        return ""
+    beside = (folder or Path.cwd()) / named
+    return str(beside) if beside.is_file() else os.fspath(named)
 
 
 def _target(spec: AgentSpec) -> tuple[object, str, Path | None]:

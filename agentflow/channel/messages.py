@@ -33,11 +33,19 @@ class AgentSpec(msgspec.Struct, frozen=True):
 
 
 class AgentInfo(msgspec.Struct, frozen=True):
-    """What a runner found: the qualified name, and sha256 by file of the project modules that the agent imports."""
+    """What a runner found.
+
+    Args:
+        name: qualified name.
+        is_async: ``run`` is a coroutine function.
+        modules: sha256 by file of the project modules that the agent imports.
+        dataset: the data set that the class names as its own (``dataset = "problems.jsonl"``); a path is absolute.
+    """
 
     name: str
     is_async: bool
     modules: dict[str, str] = {}
+    dataset: str = ""
 
 
 class WorkerInfo(msgspec.Struct, frozen=True):

@@ -1,0 +1,26 @@
+"""The run directory: manifest, episodes, traces; append, read, resume."""
+
+from agentflow.store.lock import RunLock
+from agentflow.store.manifest import DataInfo, GitState, Manifest, Rules, read_manifest
+from agentflow.store.provenance import git_state, package_versions
+from agentflow.store.reader import read_attempts, read_results
+from agentflow.store.resume import differences, owed
+from agentflow.store.store import Store
+from agentflow.store.traces import read_calls
+
+__all__ = [
+    "DataInfo",
+    "GitState",
+    "Manifest",
+    "Rules",
+    "RunLock",
+    "Store",
+    "differences",
+    "git_state",
+    "owed",
+    "package_versions",
+    "read_attempts",
+    "read_calls",
+    "read_manifest",
+    "read_results",
+]

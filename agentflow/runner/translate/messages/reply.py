@@ -111,7 +111,7 @@ def gave_up(finish: str) -> str:
     return f"The worker gave this reply up itself (finish reason {finish!r})."
 
 
-def error(status: int, message: str) -> dict[str, Any]:
+def error(status: int, message: str, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """An error body as Anthropic writes it."""
     kinds = {
         401: "authentication_error",
@@ -124,7 +124,10 @@ def error(status: int, message: str) -> dict[str, Any]:
         529: "overloaded_error",
     }
     kind = kinds.get(status, "invalid_request_error" if status < 500 else "api_error")
-    return {"type": "error", "error": {"type": kind, "message": message}}
+    problem: dict[str, Any] = {"type": kind, "message": message}
+    if details is not None:
+        problem["details"] = details
+    return {"type": "error", "error": problem}
 
 
 def _decoded(arguments: str) -> object:

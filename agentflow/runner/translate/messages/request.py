@@ -10,11 +10,34 @@ from agentflow.runner.translate.fields import expect, given, need, objects
 from agentflow.runner.translate.messages.blocks import add_turns, text_of
 
 # Fields that speak to the service, not to the model (`service_tier` means something else in chat completions).
-_OWN = frozenset({"cache_control", "diagnostics", "inference_geo", "service_tier", "speed"})
+_OWN = frozenset(
+    {
+        "cache_control",
+        "diagnostics",
+        "fallbacks",
+        "inference_geo",
+        "service_tier",
+        "speed",
+        "user_profile_id",
+        "workspace_id",
+    }
+)
 
-_TRANSLATED = frozenset({"messages", "metadata", "output_config", "stop_sequences", "system", "tool_choice", "tools"})
+_TRANSLATED = frozenset(
+    {
+        "messages",
+        "metadata",
+        "output_config",
+        "output_format",
+        "stop_sequences",
+        "system",
+        "tool_choice",
+        "tools",
+    }
+)
 
 _REFUSED = {
+    "compaction": "compaction by the server",
     "container": "code execution containers",
     "context_management": "editing of the context by the server",
     "mcp_servers": "MCP servers that the server calls",
@@ -38,6 +61,13 @@ def to_chat(body: dict[str, Any]) -> dict[str, Any]:
     for field, what in _REFUSED.items():
         if body.get(field):
             raise TranslationError(f"This worker speaks chat completions only, which lack {what}: leave {field!r} out.")
+    if "thread" in body:
+        # A continued thread holds only what is new. The SDK's tool runner asks for one first and, told this, sends
+        # the whole conversation by itself.
+        raise TranslationError(
+            "This worker keeps no threads: send the whole conversation without 'thread'.",
+            {"error_code": "thread_unsupported_request"},
+        )
     if body.get("n", 1) != 1:
         raise TranslationError("A reply is one message: leave 'n' out.")
     chat = {key: value for key, value in body.items() if key not in _OWN | _TRANSLATED}
@@ -47,7 +77,8 @@ def to_chat(body: dict[str, Any]) -> dict[str, Any]:
     if user := expect(body.get("metadata", {}), dict, "metadata").get("user_id"):
         chat["user"] = user
     chat.update(_tools(body))
-    chat.update(_output(given(expect(body.get("output_config", {}), dict, "output_config"))))
+    config = given(expect(body.get("output_config", {}), dict, "output_config"))
+    chat.update(_output({"format": body.get("output_format", {}), **config}))  # output_format is the older name
     if body.get("stream"):
         options = expect(body.get("stream_options", {}), dict, "stream_options")
         chat["stream_options"] = {**options, "include_usage": True}

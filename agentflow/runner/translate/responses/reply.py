@@ -142,11 +142,11 @@ def call_status(call: ToolCall, cut: bool) -> str:
     return "incomplete" if cut and not is_object(call.arguments) else "completed"
 
 
-def error(status: int, message: str) -> dict[str, Any]:
-    """An error body as OpenAI writes it."""
+def error(status: int, message: str, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """An error body as OpenAI writes it; ``details`` go beside its own fields."""
     kinds = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
     kind = kinds.get(status, "invalid_request_error" if status < 500 else "server_error")
-    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+    return {"error": {"message": message, "type": kind, "param": None, "code": None, **(details or {})}}
 
 
 def _usage(tokens: Tokens | None) -> dict[str, Any] | None:

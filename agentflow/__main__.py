@@ -1,0 +1,5 @@
+"""``python -m agentflow``."""
+
+from agentflow.cli import main
+
+main()

@@ -1,0 +1,51 @@
+"""``agentflow run --dry-run``: what would be started and run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from agentflow.cli.foreground import Request
+from agentflow.controller import launch
+from agentflow.controller.manifest import configured_source
+from agentflow.schedulers import make_scheduler
+from agentflow.workers.engines import ENGINES
+
+
+def print_plan(request: Request) -> None:
+    """Print workers, command lines, runners and settings; start nothing."""
+    config = request.config
+    for note in request.notes:
+        click.echo(note)
+    run_dir = launch.run_directory(config)
+    log_dir = run_dir / "logs"
+    scheduler = make_scheduler(config)
+    click.echo(f"agent      {request.spec().path}")
+    click.echo(f"data       {request.data or configured_source(config) or 'the data set that the agent names'}")
+    click.echo(f"run        {run_dir}")
+    click.echo(f"samples    {config.n_samples} an item, sampling {config.sampling() or 'as the engine has it'}")
+    click.echo(f"at once    {launch.concurrency(config) or 'auto'} episodes")
+    workers = config.allocation
+    if workers is None:
+        for url in config.base_url:
+            click.echo(f"endpoint   {url} model {config.model or '(the one it serves)'}")
+    else:
+        model = config.checkpoint or "the embedded SmolLM2-135M"
+        spec = launch.engine_spec(config, workers, model, api_key="")
+        click.echo(
+            f"workers    {workers.replicas} x {workers.engine}, {workers.gpus_per_replica} GPUs each, model {model}"
+        )
+        click.echo(_indented(scheduler.render(launch.worker_job(workers, config, Path(log_dir), {}))))
+        click.echo("           each of them starts")
+        click.echo(_indented(" ".join(ENGINES[workers.engine].render(spec, port=0).argv)))
+    runners = launch.runner_count(config)
+    if runners == 0:
+        click.echo("runners    inline")
+    else:
+        click.echo(f"runners    {runners}")
+        click.echo(_indented(scheduler.render(launch.runner_job(config, Path(log_dir), {}))))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"           {line}" for line in text.splitlines())

@@ -1,0 +1,64 @@
+"""``agentflow serve``: workers and a gateway, to try an agent by hand."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.command("serve", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--backend", metavar="ENGINE:dNtNpN", help="Workers to start.")
+@click.option("--model", metavar="MODEL", help="Model of the workers.")
+@click.option("--base-url", multiple=True, metavar="URL", help="An existing endpoint instead of workers; repeatable.")
+@click.option("--api-key-env", metavar="NAME", help="Environment variable that holds the endpoints' key.")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE.yaml", help="Configuration file.")
+def command(overrides: tuple[str, ...], config: Path | None, **options: Any) -> int:
+    """Start workers and a gateway as a run does, print its URL and key, and serve until Ctrl-C.
+
+    \b
+    Examples:
+      agentflow serve
+      agentflow serve --backend llamacpp:d2 --model model.gguf
+    """
+    import anyio
+
+    from agentflow.config import load_config
+    from agentflow.controller.options import overrides_of
+
+    settings, notes = load_config(config, [*overrides_of(options), *overrides])
+    for note in notes:
+        click.echo(note)
+    return anyio.run(_serve, settings)
+
+
+async def _serve(config: Any) -> int:
+    import anyio
+
+    from agentflow.controller.serve import serving
+    from agentflow.errors import EXIT_INTERRUPTED, AgentflowError
+
+    error: AgentflowError | None = None
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with anyio.create_task_group() as tasks:
+
+            async def until_signal() -> None:
+                await anext(aiter(signals))
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(until_signal)
+            try:
+                async with serving(config) as door:
+                    click.echo(f"OPENAI_BASE_URL={door.base_url}")
+                    click.echo(f"OPENAI_API_KEY={door.api_key}")
+                    click.echo("Model name: default. Ctrl-C ends it.")
+                    await anyio.sleep_forever()
+            except AgentflowError as e:
+                error = e
+                tasks.cancel_scope.cancel()
+    if error is not None:
+        raise error
+    return EXIT_INTERRUPTED if error else 0

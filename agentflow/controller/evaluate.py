@@ -1,0 +1,251 @@
+"""A whole evaluation: an agent over a data set, begun or resumed, to its numbers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+from anyio.from_thread import start_blocking_portal
+
+from agentflow.agents.spec import agent_spec
+from agentflow.channel.messages import AgentInfo, AgentSpec
+from agentflow.config import Config, load_config
+from agentflow.controller.board import Work
+from agentflow.controller.controller import Controller
+from agentflow.controller.manifest import configured_source, manifest_of
+from agentflow.controller.options import overrides_of
+from agentflow.datasets import Dataset, is_function, open_dataset, rows_dataset
+from agentflow.episode import Episode, EpisodeResult
+from agentflow.errors import ResumeRefusedError, UsageError
+from agentflow.metrics import Summary, stats
+from agentflow.store import DataInfo, differences, owed, read_manifest
+
+Data = str | os.PathLike[str] | Iterable[Mapping[str, Any]]
+
+DEFAULT_GRACE_S = 10.0  # what calls in flight are given after the first Ctrl-C
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an evaluation is about to do."""
+
+    run_dir: Path
+    agent: AgentInfo
+    dataset: Dataset
+    n_samples: int
+    owed: int
+
+    @property
+    def total(self) -> int:
+        """Episodes of the whole run, those played earlier included."""
+        return len(self.dataset) * self.n_samples
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What came out.
+
+    Args:
+        complete: every episode has an outcome and none is lost or cancelled.
+        interrupted: the user stopped it.
+        results: the last result of each episode.
+    """
+
+    run_dir: Path
+    summary: Summary
+    stats: dict[str, float]
+    complete: bool
+    interrupted: bool
+    results: tuple[EpisodeResult, ...]
+
+
+@dataclass
+class Watcher:
+    """How a caller follows an evaluation and stops it.
+
+    Args:
+        on_plan: called once, before the first episode.
+        on_result: called with every line that is written.
+        on_message: called with a sentence that the user may want to know.
+        stop: set it to interrupt: nothing new starts, what plays has ``grace_s`` to end, all is saved.
+    """
+
+    on_plan: Callable[[Plan], None] = lambda plan: None
+    on_result: Callable[[EpisodeResult], None] = lambda result: None
+    on_message: Callable[[str], None] = lambda message: None
+    stop: anyio.Event = field(default_factory=anyio.Event)
+    grace_s: float = DEFAULT_GRACE_S
+
+
+async def play_run(
+    config: Config,
+    agent: AgentSpec,
+    data: Data | None,
+    *,
+    watcher: Watcher | None = None,
+    run_dir: Path | None = None,
+    command: Sequence[str] = (),
+    resume: bool = False,
+    force: bool = False,
+) -> Evaluation:
+    """Begin or resume a run and play what it owes.
+
+    Args:
+        data: a path, a name, ``module:function`` or rows; the agent's own ``dataset`` when None.
+        run_dir: of the run to resume; else made from the configuration.
+        command: as the user typed it, for the manifest.
+        force: resume although what decides the score has changed.
+
+    Raises:
+        ResumeRefusedError: what decides the score has changed.
+        AgentflowError: see :mod:`agentflow.errors`.
+    """
+    watcher = watcher or Watcher()
+    begun = read_manifest(run_dir) if resume and run_dir is not None else None
+    manifest = manifest_of(config, agent, command)
+    async with Controller(
+        config,
+        run_dir=run_dir,
+        manifest=manifest,
+        resume=resume,
+        on_result=watcher.on_result,
+        on_message=watcher.on_message,
+    ) as controller:
+        key, info = await controller.load_agent(agent)
+        dataset = await _dataset(controller, config, info, data)
+        inputs = DataInfo(dataset.source, dataset.recipe, dataset.fingerprint, len(dataset), tuple(dataset.ids))
+        manifest = msgspec.structs.replace(manifest, agent=info, data=inputs)
+        if begun is not None:
+            changed = differences(begun, manifest)
+            if changed and not force:
+                raise ResumeRefusedError(_refusal(controller.run_dir, changed))
+            manifest = msgspec.structs.replace(manifest, run_id=begun.run_id, created_at=begun.created_at)
+        await controller.store.write_manifest(manifest)
+        debt = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)
+        watcher.on_plan(Plan(controller.run_dir, info, dataset, config.n_samples, len(debt)))
+        controller.play(_work(debt, dataset, key, config))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_stop_when_asked, controller, watcher)
+            await controller.finished()
+            tasks.cancel_scope.cancel()
+        summary = controller.summary(len(dataset))
+        await controller.store.write_summary(msgspec.to_builtins(summary))
+        still_owed = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)
+        return Evaluation(
+            run_dir=controller.run_dir,
+            summary=summary,
+            stats=stats(summary),
+            complete=not still_owed,
+            interrupted=watcher.stop.is_set() and bool(still_owed),
+            results=tuple(controller.store.results.values()),
+        )
+
+
+async def _stop_when_asked(controller: Controller, watcher: Watcher) -> None:
+    await watcher.stop.wait()
+    await controller.interrupt(watcher.grace_s)
+
+
+async def _dataset(controller: Controller, config: Config, info: AgentInfo, data: Data | None) -> Dataset:
+    options = config.valid_dataset
+    selection: dict[str, Any] = {
+        "limit": options.limit,
+        "shuffle": options.shuffle,
+        "seed": config.seed,
+        "prompt_column": options.prompt_column,
+        "answer_column": options.answer_column,
+        "template": options.template,
+    }
+    source = data if data is not None else configured_source(config) or info.dataset
+    if not source:
+        raise UsageError(
+            f"No data: give --data FILE, or a class attribute dataset = 'problems.jsonl' on {info.name} (a path beside "
+            "its file)."
+        )
+    if not isinstance(source, str | os.PathLike):
+        return rows_dataset(source, **selection)
+    source = os.fspath(source)
+    if is_function(source):
+        rows = await controller.load_rows(source)
+        return rows_dataset(_decode(rows), source=source, **selection)
+    return await anyio.to_thread.run_sync(lambda: open_dataset(source, **selection))
+
+
+def _decode(lines: bytes) -> Iterator[Mapping[str, Any]]:
+    for line in lines.splitlines():
+        yield msgspec.json.decode(line)
+
+
+def _work(debt: Iterable[Episode], dataset: Dataset, key: str, config: Config) -> Iterator[Work]:
+    index = {item_id: position for position, item_id in enumerate(dataset.ids)}
+    columns = config.valid_dataset.group_by
+    for episode in debt:
+        position = index[episode.item_id]
+        groups = {}
+        if columns:
+            row = dataset.raw(position)
+            groups = {name: str(row[name]) for name in columns if row.get(name) is not None}
+        yield Work(episode, lambda i=position: dataset.item(i).data, key, groups=groups)  # type: ignore[misc]
+
+
+def _refusal(run_dir: Path, changed: Sequence[str]) -> str:
+    lines = "\n".join(f"  {line}" for line in changed)
+    return (
+        f"{run_dir} was begun with something else that decides the score, so its episodes would not be comparable:\n"
+        f"{lines}\nStart a new run, or resume with --force."
+    )
+
+
+async def evaluate(
+    agent: Any,
+    data: Data | None = None,
+    *,
+    config: Config | None = None,
+    agent_kwargs: Mapping[str, Any] | None = None,
+    watcher: Watcher | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    **options: Any,
+) -> Evaluation:
+    """Evaluate an agent over a data set, as ``agentflow run`` does.
+
+    Args:
+        agent: a class, an instance, a function, or a path (``agent.py:MathAgent``, ``pkg.mod.MathAgent``).
+        data: a path, a name, ``module:function`` or rows (mappings); the agent's own ``dataset`` when not given.
+        config: a whole configuration; the defaults when not given.
+        agent_kwargs: for the class's constructor.
+        watcher: follows and stops the evaluation.
+        resume: the directory of a run to go on with, instead of beginning one.
+        force: resume although what decides the score has changed.
+        options: the command line's options with underscores (``limit``, ``n_samples``, ``model``, ``base_url``,
+            ``backend``, ``max_concurrent``, ``timeout``, ``seed``, ``shuffle``, ``api_key_env``), on top of ``config``.
+
+    Raises:
+        AgentflowError: see :mod:`agentflow.errors`.
+    """
+    run_dir = None if resume is None else Path(resume)
+    if config is None and run_dir is not None:
+        config = load_config(None, base=read_manifest(run_dir).config)[0]
+    if options:
+        config, _ = load_config(None, overrides_of(options), base=None if config is None else config.public())
+    return await play_run(
+        config or load_config(None)[0],
+        agent_spec(agent, agent_kwargs),
+        data,
+        watcher=watcher,
+        run_dir=run_dir,
+        resume=run_dir is not None,
+        force=force,
+    )
+
+
+def evaluate_sync(agent: Any, data: Data | None = None, **arguments: Any) -> Evaluation:
+    """:func:`evaluate` for a script or a notebook without ``await``: on an event loop in a thread of its own."""
+    with start_blocking_portal() as portal:
+        return portal.call(partial(evaluate, agent, data, **arguments))

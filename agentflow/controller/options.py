@@ -1,0 +1,36 @@
+"""The short options of the command line and of ``evaluate``, and the configuration keys that they stand for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from agentflow.errors import UsageError
+
+KEYS = {
+    "limit": "valid_dataset.limit",
+    "shuffle": "valid_dataset.shuffle",
+    "seed": "seed",
+    "n_samples": "gconfig.n_samples",
+    "max_concurrent": "rollout.max_concurrent_rollouts",
+    "timeout": "rollout.episode_timeout",
+    "base_url": "base_url",
+    "model": "model",
+    "api_key_env": "api_key_env",
+    "backend": "rollout.backend",
+    "runners": "rollout.runners",
+}
+
+
+def overrides_of(options: Mapping[str, Any]) -> list[str]:
+    """``key=value`` overrides for the options that are set (not None, not an empty tuple).
+
+    Raises:
+        UsageError: an option that does not exist.
+    """
+    unknown = options.keys() - KEYS.keys()
+    if unknown:
+        raise UsageError(f"No such option: {', '.join(sorted(unknown))}; there are {', '.join(KEYS)}.")
+    given = {name: value for name, value in options.items() if value is not None and value != ()}
+    return [f"{KEYS[name]}={json.dumps(value)}" for name, value in given.items()]

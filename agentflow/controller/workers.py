@@ -1,0 +1,190 @@
+"""The workers of a run: supervisors started through the scheduler, and endpoints that exist already.
+
+Holds the worker table that runners forward by, and tells whoever listens when it changes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from agentflow.channel.messages import (
+    EngineLoad,
+    Heartbeat,
+    StartEngine,
+    StopEngine,
+    ToController,
+    WorkerDown,
+    WorkerInfo,
+    WorkerUp,
+)
+from agentflow.config import Config
+from agentflow.controller import launch
+from agentflow.controller.control import Peer
+from agentflow.controller.fleet import Fleet, Member
+from agentflow.controller.retry import RunnerEnd
+from agentflow.episode import DEFAULT_ROLE
+from agentflow.errors import WorkerError
+from agentflow.schedulers.base import Scheduler
+from agentflow.workers.engines import ENGINES
+from agentflow.workers.external import probe
+
+log = logging.getLogger(__name__)
+
+PROBE_TIMEOUT_S = 30.0
+
+
+async def existing_endpoints(config: Config) -> list[WorkerInfo]:
+    """Probe the endpoints that the configuration names, for the default role and for the others.
+
+    Raises:
+        UsageError: one cannot be reached, refuses the key, or does not serve the model.
+    """
+    named = [(DEFAULT_ROLE, url, config.model, config.api_key_env) for url in config.base_url]
+    for name, role in config.roles.items():
+        named += [(name, url, role.model, role.api_key_env) for url in role.base_url]
+    found = []
+    for number, (role_name, url, model, key_env) in enumerate(named):
+        info = await probe(url, os.environ.get(key_env, ""), model, PROBE_TIMEOUT_S)
+        found.append(msgspec.structs.replace(info, name=f"endpoint-{number}", role=role_name))
+    return found
+
+
+@dataclass
+class _Worker:
+    info: WorkerInfo
+    node: str = ""
+    pid: int | None = None
+    load: EngineLoad = field(default_factory=EngineLoad)
+
+
+class Workers:
+    """The worker table, and the fleet behind it where the workers are ours.
+
+    Args:
+        existing: endpoints that somebody else runs; always in the table.
+        on_change: called after every change of the table.
+    """
+
+    def __init__(self, existing: Sequence[WorkerInfo], on_change: Callable[[], None]) -> None:
+        self._workers = {w.name: _Worker(w) for w in existing}
+        self._on_change = on_change
+        self._fleet: Fleet | None = None
+        self._spec: StartEngine | None = None
+        self._log_dir = Path()
+        self._told: set[str] = set()
+        self._first_up = anyio.Event()
+        if self.healthy():
+            self._first_up.set()
+
+    async def start_ours(
+        self, config: Config, scheduler: Scheduler, log_dir: Path, secret_env: Mapping[str, str]
+    ) -> None:
+        """Have the workers that the configuration asks for, once :meth:`run` is entered; none with existing endpoints.
+
+        Raises:
+            UsageError: the model or the engine is not to be had here.
+        """
+        wanted = config.allocation
+        if wanted is None:
+            return
+        model = await anyio.to_thread.run_sync(launch.model_of, config, wanted)
+        self._spec = launch.engine_spec(config, wanted, model, api_key=secrets.token_urlsafe(32))
+        ENGINES[wanted.engine].check(self._spec)
+        self._log_dir = log_dir
+        self._fleet = Fleet(
+            "worker",
+            scheduler,
+            launch.worker_job(wanted, config, log_dir, secret_env),
+            wanted.replicas,
+            away_grace_s=self._spec.orphan_grace_s / 2,  # replaced well before the orphan ends itself
+            on_gone=self._gone,
+            give_up=lambda detail: WorkerError(f"No {wanted.engine} worker stays up: {detail}"),
+        )
+
+    async def run(self) -> None:
+        """Keep the fleet alive until cancelled."""
+        if self._fleet is not None:
+            await self._fleet.run()
+
+    async def first_healthy(self, timeout_s: float) -> None:
+        """Wait for the first healthy worker; raises WorkerError after ``timeout_s``."""
+        with anyio.move_on_after(timeout_s):
+            await self._first_up.wait()
+            return
+        raise WorkerError(
+            f"No worker became healthy in rollout.setup_timeout = {timeout_s:.0f} s; see the logs in {self._log_dir}."
+        )
+
+    def table(self) -> tuple[WorkerInfo, ...]:
+        """All workers that were ever up, healthy or not."""
+        return tuple(w.info for w in self._workers.values())
+
+    def healthy(self) -> tuple[str, ...]:
+        """Names of the healthy workers of the default role: what placement chooses from."""
+        return tuple(n for n, w in self._workers.items() if w.info.healthy and w.info.role == DEFAULT_ROLE)
+
+    def loads(self) -> dict[str, EngineLoad]:
+        """Latest heartbeat of every healthy worker that sends one."""
+        return {n: w.load for n, w in self._workers.items() if w.info.healthy and w.node}
+
+    # --- facts pushed in by the control server ---
+
+    def joined(self, peer: Peer) -> bool:
+        """A supervisor said Hello: tell it what to start, once; one that comes back has its engine already."""
+        if self._fleet is None or self._spec is None or self._fleet.joined(peer) is None:
+            return False
+        if peer.name not in self._told:
+            self._told.add(peer.name)
+            log_path = str(self._log_dir / f"{peer.name}-engine.log")
+            peer.post(msgspec.structs.replace(self._spec, log_path=log_path))
+        return True
+
+    def received(self, peer: Peer, message: ToController) -> None:
+        """A supervisor's message."""
+        match message:
+            case WorkerUp(worker=info, pid=pid, node=node):
+                self._workers[peer.name] = _Worker(info, node, pid)
+                self._first_up.set()
+                if self._fleet is not None:
+                    self._fleet.fruitful()
+                self._on_change()
+            case WorkerDown(error=error, log_tail=log_tail, restarting=restarting):
+                log.warning("%s: %s%s", peer.name, error, " Restarting it." if restarting else "")
+                if self._fleet is not None and peer.name in self._fleet.members:
+                    self._fleet.members[peer.name].last_error = f"{error}\n{log_tail}".rstrip()
+                self._set_healthy(peer.name, False)
+            case Heartbeat(load=load) if peer.name in self._workers:
+                self._workers[peer.name].load = load
+            case _:
+                log.debug("%s sent an unexpected %s", peer.name, type(message).__name__)
+
+    def left(self, peer: Peer) -> None:
+        """A supervisor's socket closed: nobody vouches for its engine until it comes back."""
+        if self._fleet is not None and self._fleet.left(peer) is not None:
+            self._set_healthy(peer.name, False)
+
+    def stop(self, grace_s: float) -> None:
+        """Ask every supervisor to stop its engine."""
+        if self._fleet is not None:
+            self._fleet.close()
+            for member in self._fleet.alive:
+                if member.peer is not None:
+                    member.peer.post(StopEngine(grace_s))
+
+    def _gone(self, member: Member, _end: RunnerEnd, _reason: str) -> None:
+        self._workers.pop(member.name, None)
+        self._on_change()
+
+    def _set_healthy(self, name: str, healthy: bool) -> None:
+        worker = self._workers.get(name)
+        if worker is not None and worker.info.healthy is not healthy:
+            worker.info = msgspec.structs.replace(worker.info, healthy=healthy)
+            self._on_change()

@@ -28,6 +28,8 @@ from agentflow.episode import Call, Episode, Kind, Outcome
 
 OFFERED = ("base_url", "http_client", "api_key", "model", "seed", "episode_id", "sample_index")
 MODEL_NAME = "default"
+MOST_METRICS = 1000  # a result is one line of a file and one frame of the control channel
+LONGEST_NAME = 300
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def _of_mapping(value: Mapping[object, object], calls: Sequence[Call], reward_ke
         raise NotARewardError("an empty dict; a reward is one number, a dict of numbers, or None")
     named: dict[str, float] = {}
     for key, entry in value.items():
-        if not isinstance(key, str):
+        if not isinstance(key, str) or not _is_name(key):
             raise NotARewardError(f"a dict with the key {show(key)}; keys are metric names or ids of calls")
         try:
             named[key] = number(entry)
@@ -122,11 +124,18 @@ def _of_mapping(value: Mapping[object, object], calls: Sequence[Call], reward_ke
     if named.keys() <= set(ids):
         last = next(i for i in reversed(ids) if i in named)
         return Ending(Outcome.SCORED, reward=named[last], call_rewards=named)
+    if len(named) > MOST_METRICS:
+        raise NotARewardError(f"a dict of {len(named)} metrics; {MOST_METRICS} are the most")
     headline = _headline(named, reward_key)
     if headline is None:
         return _no_headline(named, ids, reward_key)
     reward = named.pop(headline)
     return Ending(Outcome.SCORED, reward=reward, metrics=named)
+
+
+def _is_name(key: str) -> bool:
+    """Short enough for a table, and text that can be written (no lone surrogates)."""
+    return len(key) <= LONGEST_NAME and key == key.encode("utf-8", "replace").decode()
 
 
 def _headline(named: Mapping[str, float], reward_key: str) -> str | None:

@@ -50,8 +50,19 @@ class LoadedAgent:
     takes: frozenset[str]
 
 
-def load_agent(spec: AgentSpec) -> LoadedAgent:
-    """Find, import, construct once (and throw away), and check an agent.
+@dataclass(frozen=True)
+class ImportedAgent:
+    """The object that a spec names. ``is_async``: it is to be constructed where an event loop runs."""
+
+    spec: AgentSpec
+    target: object
+    label: str
+    roots: tuple[Path, ...]
+    is_async: bool
+
+
+def import_agent(spec: AgentSpec) -> ImportedAgent:
+    """Find and import an agent.
 
     Raises:
         AgentLoadError: one sentence that says what is wrong with it, and where.
@@ -60,11 +71,21 @@ def load_agent(spec: AgentSpec) -> LoadedAgent:
         target, label, folder = _target(spec)
     except ImportRefusedError as e:
         raise AgentLoadError(str(e)) from e
+    roots = (Path.cwd(),) if folder is None else (folder, Path.cwd())
+    return ImportedAgent(spec, target, label, roots, _is_async(getattr(target, "run", target)))
+
+
+def check_agent(imported: ImportedAgent) -> LoadedAgent:
+    """Construct it once (and throw that away), and check what its ``run`` takes.
+
+    Raises:
+        AgentLoadError: as above.
+    """
+    target, label, spec = imported.target, imported.label, imported.spec
     new = _factory(target, label, spec.kwargs)
     run = _try_once(new, label)
-    wanted = _check_run(run, label) - (spec.kwargs.keys() if not inspect.isclass(target) else set())
-    roots = [Path.cwd()] if folder is None else [folder, Path.cwd()]
-    modules = fingerprint(roots)
+    wanted = _check_run(run, label) - (frozenset() if inspect.isclass(target) else spec.kwargs.keys())
+    modules = fingerprint(imported.roots)
     if spec.pickled:  # a class from a notebook has no file to hash
         modules[f"<{label}, given from Python>"] = hashlib.sha256(spec.pickled).hexdigest()
     info = AgentInfo(label, _is_async(run), modules, _dataset(target, folder))
@@ -191,9 +212,9 @@ def _try_once(new: Callable[[], Run], label: str) -> Run:
         raise AgentLoadError(f"{label} cannot be constructed{f' (at {at})' if at else ''}: {_said(e)}.") from e
 
 
-def _is_async(run: Run) -> bool:
+def _is_async(run: object) -> bool:
     """Also behind a plain decorator that keeps ``functools.wraps``'s trail and returns the coroutine."""
-    return inspect.iscoroutinefunction(run) or inspect.iscoroutinefunction(inspect.unwrap(run))
+    return inspect.iscoroutinefunction(run) or (callable(run) and inspect.iscoroutinefunction(inspect.unwrap(run)))
 
 
 def _check_run(run: Run, label: str) -> frozenset[str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import site
 import sys
 import sysconfig
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 
@@ -34,6 +36,8 @@ def is_users(filename: str) -> bool:
     """
     if filename.startswith("<"):
         return filename.startswith("<ipython-input")
+    if not os.path.isabs(filename):  # run from a working directory that may be gone
+        return True
     path = Path(filename).resolve()
     return not str(path).startswith(_FOREIGN_ROOTS) and _INSTALLED_FOLDERS.isdisjoint(path.parts)
 
@@ -41,7 +45,7 @@ def is_users(filename: str) -> bool:
 def place(filename: str, line: int, function: str) -> str:
     """``agent.py:12 in run``: the file under the working directory where it lies there."""
     path = Path(filename)
-    if path.is_relative_to(Path.cwd()):
+    with suppress(ValueError, OSError):  # elsewhere, or the working directory is gone
         path = path.relative_to(Path.cwd())
     return f"{path}:{line} in {function}" if function != "<module>" else f"{path}:{line}"
 

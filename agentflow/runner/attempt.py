@@ -65,9 +65,8 @@ class Attempt:
         """Seconds since its start."""
         return time.monotonic() - self._began
 
-    def end_within(self, seconds: float, ending: Ending) -> None:
-        """Let the overseer end it so, if nothing else has in so many seconds. An earlier deadline stays."""
-        at = time.monotonic() + seconds
+    def end_by(self, at: float, ending: Ending) -> None:
+        """Let the overseer end it so, if nothing else has at that monotonic time. An earlier deadline stays."""
         if self.must_end is None or at < self.must_end[0]:
             self.must_end = (at, ending)
 

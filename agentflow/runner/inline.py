@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from agentflow.channel.client import Address
-from agentflow.runner.shell import CANCELLED, EXIT_OK, Leave, Shell
+from agentflow.runner.shell import Shell
 
 
 @asynccontextmanager
@@ -31,7 +31,7 @@ async def inline_runner(address: Address) -> AsyncIterator[None]:
             try:
                 yield
             finally:
-                shell.leave(Leave(EXIT_OK, "The inline runner's block ended.", CANCELLED, 0.0, 0.0))
+                shell.finish()
     except BaseExceptionGroup as errors:
         if len(errors.exceptions) == 1:  # the block's own error, or the runner's: not both
             raise errors.exceptions[0] from None

@@ -10,12 +10,16 @@ from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
 from agentflow.agents.adapter import Ending
-from agentflow.channel.messages import NotPlayed
 from agentflow.episode import Kind, Outcome
 from agentflow.runner.attempt import Attempt
 from agentflow.runner.link import Ended
 
 LOOK_EVERY_S = 1.0
+
+
+def patience_s(grace_s: float) -> float:
+    """How long after an attempt's cancellation the overseer waits for the main thread, which gives it ``grace_s``."""
+    return 2 * grace_s + 2.0
 
 
 def overdue(
@@ -48,24 +52,17 @@ def overdue(
 
 
 def last_words(
-    ended: Iterable[tuple[Attempt, Ending]],
-    waiting: Iterable[Attempt],
-    *,
-    runner: str,
-    secrets: frozenset[str],
-    reason: str,
-    where: str,
-) -> list[Ended | NotPlayed]:
-    """What there is to report of these attempts, unless somebody else already has.
+    late: Iterable[tuple[Attempt, Ending]], *, runner: str, secrets: frozenset[str], where: str
+) -> list[Ended]:
+    """The ends of these attempts, unless somebody else has reported them.
 
     Args:
         where: what the main thread is executing.
     """
-    words: list[Ended | NotPlayed] = []
-    for attempt, ending in ended:
+    words: list[Ended] = []
+    for attempt, ending in late:
         if attempt.claim():
             if ending.kind is Kind.TIMEOUT:
                 ending = replace(ending, error=f"{ending.error} It is at {where}.")
             words.append(attempt.ended(ending, runner, secrets))
-    words.extend(NotPlayed(a.play.episode, reason) for a in waiting if a.claim())
     return words

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from contextvars import copy_context
@@ -23,10 +24,12 @@ from agentflow.runner.environment import current_scope
 from agentflow.runner.forward import Forwarder
 from agentflow.runner.link import Ended
 from agentflow.runner.main_thread import MainThread
+from agentflow.runner.overseer import patience_s
 from agentflow.runner.stall import StallWatch
 from agentflow.runner.tasks import TaskBook
 
 ABOUT_TO_END_S = 0.1  # for tasks that run() left but that are in their last steps, as an SDK's stream readers are
+LEFT_BEHIND_S = 1.0  # for the others to see their cancellation
 
 
 @dataclass(frozen=True)
@@ -69,19 +72,23 @@ class Player:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    async def play(self, play: Play) -> Ended | NotPlayed | None:
-        """Play one attempt; never raises what user code raises.
+    def admit(self, play: Play) -> Attempt:
+        """Take an attempt on; from now on it can be stopped. :meth:`play` has to follow."""
+        attempt = Attempt(play, asyncio.get_running_loop().create_future())
+        self.playing[play.episode] = attempt
+        self._idle.clear()
+        return attempt
+
+    async def play(self, attempt: Attempt) -> Ended | NotPlayed | None:
+        """Play it; never raises what user code raises.
 
         Returns:
             Its end; or that it was not started because the runner is leaving; or None when somebody else reported it.
         """
-        attempt = Attempt(play, asyncio.get_running_loop().create_future())
-        self.playing[play.episode] = attempt
-        self._idle.clear()
         try:
             return await self._play(attempt)
         finally:
-            del self.playing[play.episode]
+            del self.playing[attempt.play.episode]
             if not self.playing:
                 self._idle.set()
 
@@ -137,7 +144,7 @@ class Player:
         # One that plays alone is not held up by others, and blocks the loop on purpose: all its time is its own.
         attempt.start(door, None if alone else self._watch)
         if not agent.info.is_async and self._timeout_s is not None:
-            attempt.end_within(self._timeout_s, _late(self._timeout_s, ""))
+            attempt.end_by(time.monotonic() + self._timeout_s, _late(self._timeout_s, ""))
         self._tasks.open(attempt.scope)
         context = copy_context()
         context.run(current_scope.set, attempt.scope)
@@ -170,7 +177,7 @@ class Player:
             stop = attempt.stop.result()
         else:
             stop = Stop(_late(limit_s, where_suspended(task.get_coro())), self._settings.cancel_grace_s)
-        attempt.end_within(2 * stop.grace_s, stop.ending)
+        attempt.end_by(time.monotonic() + patience_s(stop.grace_s), stop.ending)
         task.cancel()
         await _wait(attempt, {task}, attempt.spent_s() + stop.grace_s)
         if not task.done() and not self.stuck.done():
@@ -226,7 +233,7 @@ class Player:
             return
         for one in left:
             one.cancel()
-        _, alive = await asyncio.wait(left, timeout=self._settings.cancel_grace_s)
+        _, alive = await asyncio.wait(left, timeout=LEFT_BEHIND_S)
         names = ", ".join(sorted({getattr(one.get_coro(), "__qualname__", one.get_name()) for one in left})[:5])
         attempt.warnings.append(
             f"run() ended and left {len(left)} task(s) running ({names}); they were cancelled"

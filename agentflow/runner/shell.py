@@ -11,13 +11,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
+from typing import TypeVar
 
 import anyio
 import anyio.abc
 
 from agentflow.agents.adapter import Ending
 from agentflow.agents.failures import render, said
-from agentflow.agents.loader import LoadedAgent, load_agent
+from agentflow.agents.loader import LoadedAgent, check_agent, import_agent
 from agentflow.agents.masking import mask
 from agentflow.channel.client import Address
 from agentflow.channel.messages import (
@@ -29,19 +30,20 @@ from agentflow.channel.messages import (
     Goodbye,
     LoadAgent,
     LoadData,
+    NotPlayed,
     Play,
     RunnerReady,
     RunnerSettings,
     Stalled,
     ToProcess,
 )
-from agentflow.episode import Kind, Outcome
+from agentflow.episode import Episode, Kind, Outcome
 from agentflow.errors import AgentflowError
-from agentflow.runner.attempt import Stop
+from agentflow.runner.attempt import Attempt, Stop
 from agentflow.runner.environment import clean
 from agentflow.runner.link import Link, Started
 from agentflow.runner.main_thread import MainThread
-from agentflow.runner.overseer import LOOK_EVERY_S, last_words, overdue
+from agentflow.runner.overseer import LOOK_EVERY_S, last_words, overdue, patience_s
 from agentflow.runner.player import Player
 from agentflow.runner.rows import stream_rows
 from agentflow.runner.stall import StallWatch
@@ -56,6 +58,9 @@ LOST_WITH_RUNNER = Ending(Outcome.LOST, Kind.RUNNER_DIED, error="Its runner was 
 
 HURRY_S = 2.0  # between cancelling episodes and giving them up, when nobody waits for a runner's niceties
 FAREWELL_S = 10.0  # for reports and clean-up once everything has ended or was given up
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,8 @@ class Shell:
         self._player: Player | None = None
         self._link = Link(address, self._arrive, self._closed)
         self._leaving: Leave | None = None
+        self._unread: dict[Episode, Play] = {}  # received, but the main thread has not come to it yet
+        self._asked_to_end: dict[Episode | None, tuple[float, Ending]] = {}  # by when, how; None: all of them
         self._last_words_said = False
         self._secrets: frozenset[str] = frozenset({address.token})
 
@@ -122,6 +129,10 @@ class Shell:
         """Make the runner end. From any thread, or from a signal handler."""
         self._arrive(leave)
 
+    def finish(self) -> None:
+        """Leave now, because whoever started the runner is done with it."""
+        self.leave(Leave(EXIT_OK, "The runner's block ended.", CANCELLED, 0.0, self._settings.cancel_grace_s))
+
     def terminate(self) -> None:
         """Leave because the scheduler said so (SIGTERM): episodes that play are lost, not cancelled."""
         self.leave(Leave(EXIT_OK, "The runner was terminated (SIGTERM).", LOST_WITH_RUNNER, 0.0, HURRY_S))
@@ -132,6 +143,8 @@ class Shell:
         if isinstance(message, Drain):
             stop_grace_s = self._link.started.result().settings.cancel_grace_s
             message = Leave(EXIT_OK, "Drained.", CANCELLED, message.grace_s, stop_grace_s)
+        if isinstance(message, Play):
+            self._unread[message.episode] = message
         self._forewarn(message)
         self._loop.call_soon_threadsafe(self._inbox.put_nowait, message)
 
@@ -140,19 +153,16 @@ class Shell:
 
     def _forewarn(self, message: ToProcess | Leave) -> None:
         """Set the deadlines that hold even if the main thread never reads the message."""
-        player = self._player
         if self._end_process is None:
             return
-        if isinstance(message, CancelEpisode) and player is not None:
-            attempt = player.playing.get(message.episode)
-            if attempt is not None:
-                attempt.end_within(2 * self._settings.cancel_grace_s, CANCELLED)
+        now = time.monotonic()
+        if isinstance(message, CancelEpisode):
+            self._asked_to_end[message.episode] = (now + patience_s(self._settings.cancel_grace_s), CANCELLED)
         elif isinstance(message, Leave):
             self._leaving = message
             if message.grace_s is not None:
-                within_s = message.grace_s + 2 * message.stop_grace_s
-                for attempt in list(player.playing.values()) if player is not None else ():
-                    attempt.end_within(within_s, message.ending)
+                within_s = message.grace_s + patience_s(message.stop_grace_s)
+                self._asked_to_end[None] = (now + within_s, message.ending)
                 self._end_within(within_s + FAREWELL_S, message.code)
 
     def _look(self) -> None:
@@ -163,6 +173,10 @@ class Shell:
         limit_s, grace_s = self._settings.episode_timeout_s, self._settings.cancel_grace_s
         blocked_s, blocked_by = watch.blocked_s(), watch.blocked_by()
         playing = list(player.playing.values())
+        for attempt in playing:
+            for asked in (attempt.play.episode, None):
+                if asked in self._asked_to_end:
+                    attempt.end_by(*self._asked_to_end[asked])
         late = overdue(
             playing, time.monotonic(), blocked_s=blocked_s, blocked_by=blocked_by, limit_s=limit_s, grace_s=grace_s
         )
@@ -176,16 +190,11 @@ class Shell:
         leave = self._leaving or Leave(
             EXIT_REPLACE, f"The main thread was held by {held_by}.", LOST_WITH_RUNNER, None, grace_s
         )
-        waiting = [attempt for attempt in playing if attempt.door is None]
-        for words in last_words(
-            late,
-            waiting,
-            runner=self._address.name,
-            secrets=self._secrets,
-            reason=leave.reason,
-            where=watch.where(),
-        ):
-            self._link.post(words)
+        for ended in last_words(late, runner=self._address.name, secrets=self._secrets, where=watch.where()):
+            self._link.post(ended)
+        waiting = [attempt.play.episode for attempt in playing if attempt.door is None and attempt.claim()]
+        for episode in [*waiting, *(e for e in list(self._unread) if self._unread.pop(e, None) is not None)]:
+            self._link.post(NotPlayed(episode, leave.reason))
         self._link.post(Goodbye(leave.reason))
         self._link.close(after_channel=lambda: self._end_within(0.0, leave.code))
         self._end_within(FAREWELL_S, leave.code)
@@ -210,7 +219,7 @@ class Shell:
         threads = max(32, self._settings.concurrency)  # sync tools and SQLiteSession: about one an episode
         self._watch = StallWatch(
             self._settings.stall_s,
-            report=lambda seconds, where: self._link.post(Stalled(seconds, where)),
+            report=lambda seconds, where: self._link.post(Stalled(seconds, mask(where, self._secrets))),
             holder=lambda: self._tasks.owner(asyncio.current_task(self._loop)),
         )
         self._loop.set_default_executor(ThreadPoolExecutor(threads, thread_name_prefix="agent"))
@@ -250,7 +259,8 @@ class Shell:
                 case LoadData() as message:
                     group.start_soon(self._send_rows, message)
                 case Play() as message:
-                    group.start_soon(self._play, player, message)
+                    if self._unread.pop(message.episode, None) is not None:
+                        group.start_soon(self._play, player, player.admit(message))
                 case CancelEpisode(episode):
                     player.stop(Stop(CANCELLED, self._settings.cancel_grace_s), episode)
                 case Leave() as leave:
@@ -258,7 +268,7 @@ class Shell:
 
     async def _load(self, player: Player, message: LoadAgent) -> None:
         try:
-            agent = await self._main_thread.call(lambda: self._load_excused(message))
+            agent = await self._load_excused(message)
         except Exception as e:  # noqa: BLE001 - user code runs on import; a sentence is owed for whatever it does
             sentence = str(e) if isinstance(e, AgentflowError) else f"{message.agent.path} cannot be loaded: {said(e)}."
             hidden = self._secrets
@@ -267,9 +277,15 @@ class Shell:
             player.agents[message.key] = agent
             self._link.post(AgentLoaded(message.key, agent.info))
 
-    def _load_excused(self, message: LoadAgent) -> LoadedAgent:
+    async def _load_excused(self, message: LoadAgent) -> LoadedAgent:
+        imported = await self._main_thread.call(lambda: self._excused(lambda: import_agent(message.agent)))
+        if imported.is_async:  # its constructor may want the running loop, as aiohttp's sessions do
+            return self._excused(lambda: check_agent(imported))
+        return await self._main_thread.call(lambda: self._excused(lambda: check_agent(imported)))
+
+    def _excused(self, function: Callable[[], T]) -> T:
         with self._watch.excused() if self._watch is not None else nullcontext():
-            return load_agent(message.agent)
+            return function()
 
     async def _send_rows(self, message: LoadData) -> None:
         async def send(chunk: bytes) -> None:
@@ -287,8 +303,9 @@ class Shell:
             sentence = str(error) if isinstance(error, AgentflowError) else f"{message.path} failed: {said(error)}."
             self._link.post(DataRows(b"", last=True, error=mask(sentence, self._secrets)))
 
-    async def _play(self, player: Player, message: Play) -> None:
-        report = await player.play(message)
+    async def _play(self, player: Player, attempt: Attempt) -> None:
+        report = await player.play(attempt)
+        self._asked_to_end.pop(attempt.play.episode, None)
         if report is not None:
             self._link.post(report)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import cloudpickle
 import pytest
 
-from agentflow.agents.loader import load_agent
+from agentflow.agents.loader import LoadedAgent, check_agent, import_agent
 from agentflow.channel.messages import AgentSpec
 from agentflow.errors import AgentLoadError
 
@@ -43,6 +43,10 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
     yield write
     for name in set(sys.modules) - before:
         del sys.modules[name]
+
+
+def load_agent(spec: AgentSpec) -> LoadedAgent:
+    return check_agent(import_agent(spec))
 
 
 def refusal(path: str, **kwargs: object) -> str:

@@ -69,9 +69,10 @@ def next_steps(s: Summary, run_dir: Path) -> list[Text]:
     if s.owed:
         resume = plain(f"agentflow resume {where}", "bold")
         steps.append((f"Play the {plural(s.owed, 'episode')} still owed:", resume))
-    if s.kinds:
-        example = plain(f"agentflow show {where} {shlex.quote(s.kinds[0].example)}", "bold")
-        steps.append((f"Look at one of the {s.kinds[0].outcome} episodes, turn by turn:", example))
+    look = (f"one of the {s.kinds[0].outcome} episodes", s.kinds[0].example) if s.kinds else ("an episode", s.lowest)
+    if look[1] is not None:
+        example = plain(f"agentflow show {where} --episode {shlex.quote(look[1])}", "bold")
+        steps.append((f"Look at {look[0]}, turn by turn:", example))
     return [line for what, how in steps for line in (Text(what, "dim"), Text("  ").append_text(how))]
 
 

@@ -51,7 +51,7 @@ def test_failures_are_shown_by_kind_with_an_episode_to_look_at(printed):
     text = table(printed, [*scored(3), failed], Scoring())
     assert "3 scored   1 failed" in text
     assert "25 %   depends on the hardware" in text
-    assert "agentflow show runs/math/1 'it'\"'\"'s/0'" in text
+    assert "agentflow show runs/math/1 --episode 'it'\"'\"'s/0'" in text
 
 
 def test_a_command_is_never_cut_into_lines(printed):

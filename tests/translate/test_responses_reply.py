@@ -43,7 +43,6 @@ REPLIES = {
     "filtered": chat("Hel", finish="content_filter"),
     "empty": chat(""),
     "thought only": chat("", thought="hm"),
-    "given up": chat("Hel", finish="abort"),
 }
 
 
@@ -205,10 +204,13 @@ def test_logprobs_go_to_the_text_they_belong_to() -> None:
 
 
 def test_a_reply_that_its_worker_gave_up_has_failed() -> None:
-    reply = judged(from_chat({}, REPLIES["given up"]))
-    assert reply.status == "failed"
-    assert reply.error is not None
-    assert "gave this reply up itself" in reply.error.message
+    with pytest.raises(TranslationError, match="gave this reply up itself"):
+        from_chat({}, chat("Hel", finish="abort"))
+    last = streamed(responses, {}, chat("Hel", finish="abort"))[-1]
+    failure = judged(last["response"])
+    assert (last["type"], failure.status) == ("response.failed", "failed")
+    assert failure.error is not None
+    assert "gave this reply up itself" in failure.error.message
 
 
 def test_a_stream_that_ends_without_a_finish_reason_has_failed() -> None:

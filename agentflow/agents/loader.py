@@ -88,16 +88,16 @@ def check_agent(imported: ImportedAgent) -> LoadedAgent:
     modules = fingerprint(imported.roots)
     if spec.pickled:  # a class from a notebook has no file to hash
         modules[f"<{label}, given from Python>"] = hashlib.sha256(spec.pickled).hexdigest()
-    info = AgentInfo(label, _is_async(run), modules, _dataset(target, folder))
+    info = AgentInfo(label, _is_async(run), modules, _dataset(target, imported.roots[0]))
     return LoadedAgent(info, new, wanted)
 
 
-def _dataset(target: object, folder: Path | None) -> str:
+def _dataset(target: object, folder: Path) -> str:
     """What the attribute ``dataset`` names: a file beside the agent's own, or whatever ``--data`` takes."""
     named = getattr(target, "dataset", None)
     if not isinstance(named, str | os.PathLike):
         return ""
-    beside = (folder or Path.cwd()) / named
+    beside = folder / named
     return str(beside) if beside.is_file() else os.fspath(named)
 
 

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from agentflow.channel.client import Address
+from agentflow.runner.leave import HURRY_S, drained
 from agentflow.runner.shell import Shell
 
 
@@ -31,7 +32,7 @@ async def inline_runner(address: Address) -> AsyncIterator[None]:
             try:
                 yield
             finally:
-                shell.finish()
+                shell.leave(drained(grace_s=0.0, stop_grace_s=HURRY_S))
     except BaseExceptionGroup as errors:
         if len(errors.exceptions) == 1:  # the block's own error, or the runner's: not both
             raise errors.exceptions[0] from None

@@ -117,9 +117,10 @@ class Link:
             with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
                 runner.run(self._serve())
         except BaseException as e:  # noqa: BLE001 - handed to whoever waits; a thread has nobody above it
-            if not self.started.done():
+            if self.started.done():
+                self._closed()
+            else:
                 self.started.set_exception(e)
-            self._closed()
             self.finished.set_exception(e)
         else:
             self.finished.set_result(None)

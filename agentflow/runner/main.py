@@ -22,7 +22,8 @@ from agentflow.channel.client import Address
 from agentflow.errors import AgentflowError
 from agentflow.runner.descendants import kill_descendants
 from agentflow.runner.environment import CONTROL_VARIABLES
-from agentflow.runner.shell import EXIT_CHANNEL, Shell
+from agentflow.runner.leave import EXIT_CHANNEL, terminated
+from agentflow.runner.shell import Shell
 
 EXIT_USAGE = 64  # os.EX_USAGE
 FINALIZE_S = 5.0  # for atexit functions and threads of user code, before the process ends without them
@@ -78,7 +79,7 @@ def _run(address: Address) -> int:
     shell = Shell(address, loop, end_process)
     # Functions of Python, not SIG_IGN: that would be inherited by the children of agents.
     signal.signal(signal.SIGINT, lambda *_: None)
-    signal.signal(signal.SIGTERM, lambda *_: shell.terminate())
+    signal.signal(signal.SIGTERM, lambda *_: shell.leave(terminated()))
     main_task = loop.create_task(shell.run())
     main_task.add_done_callback(lambda _: loop.stop())
     while not main_task.done():

@@ -24,12 +24,16 @@ from agentflow.runner.environment import current_scope
 from agentflow.runner.forward import Forwarder
 from agentflow.runner.link import Ended
 from agentflow.runner.main_thread import MainThread
-from agentflow.runner.overseer import patience_s
 from agentflow.runner.stall import StallWatch
 from agentflow.runner.tasks import TaskBook
 
 ABOUT_TO_END_S = 0.1  # for tasks that run() left but that are in their last steps, as an SDK's stream readers are
 LEFT_BEHIND_S = 1.0  # for the others to see their cancellation
+
+
+def patience_s(grace_s: float) -> float:
+    """How long others wait for an attempt that was cancelled with this grace, before they end it themselves."""
+    return 2 * grace_s + 2.0
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from contextlib import ExitStack, nullcontext, suppress
 from typing import TypeVar
 
 import anyio
 import anyio.abc
 
-from agentflow.agents.adapter import Ending
 from agentflow.agents.failures import render, said
 from agentflow.agents.loader import LoadedAgent, check_agent, import_agent
 from agentflow.agents.masking import mask
@@ -30,53 +26,25 @@ from agentflow.channel.messages import (
     Goodbye,
     LoadAgent,
     LoadData,
-    NotPlayed,
     Play,
     RunnerReady,
     RunnerSettings,
     Stalled,
     ToProcess,
 )
-from agentflow.episode import Episode, Kind, Outcome
 from agentflow.errors import AgentflowError
 from agentflow.runner.attempt import Attempt, Stop
 from agentflow.runner.environment import clean
+from agentflow.runner.leave import CANCELLED, Leave, abandoned, drained, held
 from agentflow.runner.link import Link, Started
 from agentflow.runner.main_thread import MainThread
-from agentflow.runner.overseer import LOOK_EVERY_S, last_words, overdue, patience_s
+from agentflow.runner.overseer import Overseer
 from agentflow.runner.player import Player
 from agentflow.runner.rows import stream_rows
 from agentflow.runner.stall import StallWatch
 from agentflow.runner.tasks import TaskBook
 
-EXIT_OK = 0
-EXIT_CHANNEL = 74  # os.EX_IOERR: the controller cannot be reached, or is gone
-EXIT_REPLACE = 75  # os.EX_TEMPFAIL: user code holds on to this process; start another
-
-CANCELLED = Ending(Outcome.CANCELLED, error="Cancelled.")
-LOST_WITH_RUNNER = Ending(Outcome.LOST, Kind.RUNNER_DIED, error="Its runner was told to end while it was playing.")
-
-HURRY_S = 2.0  # between cancelling episodes and giving them up, when nobody waits for a runner's niceties
-FAREWELL_S = 10.0  # for reports and clean-up once everything has ended or was given up
-
-
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Leave:
-    """The runner is to end: start nothing, stop what plays after ``grace_s`` (None: wait for its own end), report, go.
-
-    Args:
-        ending: of the episodes that have to be stopped.
-        stop_grace_s: between their cancellation and giving them up.
-    """
-
-    code: int
-    reason: str
-    ending: Ending
-    grace_s: float | None
-    stop_grace_s: float
 
 
 class Shell:
@@ -93,18 +61,13 @@ class Shell:
     ) -> None:
         self._address = address
         self._loop = loop
-        self._end_process = end_process
         self._inbox: asyncio.Queue[ToProcess | Leave] = asyncio.Queue()
         self._main_thread = MainThread()
         self._tasks = TaskBook()
         self._settings = RunnerSettings()
         self._watch: StallWatch | None = None
-        self._player: Player | None = None
-        self._link = Link(address, self._arrive, self._closed)
-        self._leaving: Leave | None = None
-        self._unread: dict[Episode, Play] = {}  # received, but the main thread has not come to it yet
-        self._asked_to_end: dict[Episode | None, tuple[float, Ending]] = {}  # by when, how; None: all of them
-        self._last_words_said = False
+        self._link = Link(address, self._arrive, lambda: self.leave(abandoned()))
+        self._overseer = Overseer(address.name, self._link, end_process) if end_process is not None else None
         self._secrets: frozenset[str] = frozenset({address.token})
 
     async def run(self) -> int:
@@ -129,90 +92,20 @@ class Shell:
         """Make the runner end. From any thread, or from a signal handler."""
         self._arrive(leave)
 
-    def finish(self) -> None:
-        """Leave now, because whoever started the runner is done with it."""
-        self.leave(Leave(EXIT_OK, "The runner's block ended.", CANCELLED, 0.0, self._settings.cancel_grace_s))
-
-    def terminate(self) -> None:
-        """Leave because the scheduler said so (SIGTERM): episodes that play are lost, not cancelled."""
-        self.leave(Leave(EXIT_OK, "The runner was terminated (SIGTERM).", LOST_WITH_RUNNER, 0.0, HURRY_S))
-
-    # --- in the I/O thread ---------------------------------------------------------------------------------------
-
     def _arrive(self, message: ToProcess | Leave) -> None:
+        """In the I/O thread, mostly: take a message to the main thread."""
         if isinstance(message, Drain):
-            stop_grace_s = self._link.started.result().settings.cancel_grace_s
-            message = Leave(EXIT_OK, "Drained.", CANCELLED, message.grace_s, stop_grace_s)
-        if isinstance(message, Play):
-            self._unread[message.episode] = message
-        self._forewarn(message)
-        self._loop.call_soon_threadsafe(self._inbox.put_nowait, message)
-
-    def _closed(self) -> None:
-        self._arrive(Leave(EXIT_CHANNEL, "The controller is gone.", LOST_WITH_RUNNER, 0.0, HURRY_S))
-
-    def _forewarn(self, message: ToProcess | Leave) -> None:
-        """Set the deadlines that hold even if the main thread never reads the message."""
-        if self._end_process is None:
-            return
-        now = time.monotonic()
-        if isinstance(message, CancelEpisode):
-            self._asked_to_end[message.episode] = (now + patience_s(self._settings.cancel_grace_s), CANCELLED)
-        elif isinstance(message, Leave):
-            self._leaving = message
-            if message.grace_s is not None:
-                within_s = message.grace_s + patience_s(message.stop_grace_s)
-                self._asked_to_end[None] = (now + within_s, message.ending)
-                self._end_within(within_s + FAREWELL_S, message.code)
-
-    def _look(self) -> None:
-        """End attempts that the main thread does not end, and this process with them."""
-        watch, player = self._watch, self._player
-        if watch is None or player is None or self._last_words_said:
-            return
-        limit_s, grace_s = self._settings.episode_timeout_s, self._settings.cancel_grace_s
-        blocked_s, blocked_by = watch.blocked_s(), watch.blocked_by()
-        playing = list(player.playing.values())
-        for attempt in playing:
-            for asked in (attempt.play.episode, None):
-                if asked in self._asked_to_end:
-                    attempt.end_by(*self._asked_to_end[asked])
-        late = overdue(
-            playing, time.monotonic(), blocked_s=blocked_s, blocked_by=blocked_by, limit_s=limit_s, grace_s=grace_s
-        )
-        if late:
-            held_by = ", ".join(attempt.play.episode.id for attempt, _ in late)
-        elif limit_s is not None and blocked_s > limit_s + grace_s:
-            held_by = "code outside any episode"
-        else:
-            return
-        self._last_words_said = True
-        leave = self._leaving or Leave(
-            EXIT_REPLACE, f"The main thread was held by {held_by}.", LOST_WITH_RUNNER, None, grace_s
-        )
-        for ended in last_words(late, runner=self._address.name, secrets=self._secrets, where=watch.where()):
-            self._link.post(ended)
-        waiting = [attempt.play.episode for attempt in playing if attempt.door is None and attempt.claim()]
-        for episode in [*waiting, *(e for e in list(self._unread) if self._unread.pop(e, None) is not None)]:
-            self._link.post(NotPlayed(episode, leave.reason))
-        self._link.post(Goodbye(leave.reason))
-        self._link.close(after_channel=lambda: self._end_within(0.0, leave.code))
-        self._end_within(FAREWELL_S, leave.code)
-
-    def _end_within(self, seconds: float, code: int) -> None:
-        """Whatever the main thread does: the process ends in so many seconds."""
-        if self._end_process is not None:
-            timer = threading.Timer(seconds, self._end_process, (code,))
-            timer.daemon = True
-            timer.start()
-
-    # --- on the main thread --------------------------------------------------------------------------------------
+            message = drained(message.grace_s, self._link.started.result().settings.cancel_grace_s)
+        if self._overseer is not None:
+            self._overseer.heard(message)
+        with suppress(RuntimeError):  # the main loop is closed: the runner has ended already
+            self._loop.call_soon_threadsafe(self._inbox.put_nowait, message)
 
     def _prepare(self, started: Started) -> None:
         self._settings = started.settings
         cleaned = clean(os.environ, self._settings.passed_env, started.gateway.tripwire_url)
         self._secrets |= cleaned.values
-        if self._end_process is None:
+        if self._overseer is None:
             return
         if cleaned.removed:
             print(f"Kept from agents (rollout.pass_env passes them on): {', '.join(cleaned.removed)}", file=sys.stderr)
@@ -231,7 +124,6 @@ class Shell:
             stack.enter_context(self._tasks.installed())
             if self._watch is not None:
                 stack.enter_context(self._watch)
-                self._link.every(LOOK_EVERY_S, self._look)
             player = Player(
                 self._address.name,
                 self._settings,
@@ -241,7 +133,8 @@ class Shell:
                 self._watch,
                 self._secrets,
             )
-            self._player = player
+            if self._overseer is not None and self._watch is not None:
+                self._overseer.start(player, self._watch, self._settings, self._secrets)
             self._link.post(RunnerReady(started.gateway.url))
             left: asyncio.Future[Leave] = self._loop.create_future()
             async with anyio.create_task_group() as group:
@@ -259,7 +152,7 @@ class Shell:
                 case LoadData() as message:
                     group.start_soon(self._send_rows, message)
                 case Play() as message:
-                    if self._unread.pop(message.episode, None) is not None:
+                    if self._overseer is None or self._overseer.take(message):
                         group.start_soon(self._play, player, player.admit(message))
                 case CancelEpisode(episode):
                     player.stop(Stop(CANCELLED, self._settings.cancel_grace_s), episode)
@@ -305,14 +198,14 @@ class Shell:
 
     async def _play(self, player: Player, attempt: Attempt) -> None:
         report = await player.play(attempt)
-        self._asked_to_end.pop(attempt.play.episode, None)
+        if self._overseer is not None:
+            self._overseer.forget(attempt.play.episode)
         if report is not None:
             self._link.post(report)
 
     async def _leave_when_stuck(self, player: Player) -> None:
         episode = await player.stuck
-        reason = f"Episode {episode.id} ignored its cancellation, so its runner is replaced."
-        self.leave(Leave(EXIT_REPLACE, reason, LOST_WITH_RUNNER, None, HURRY_S))
+        self.leave(held(f"Episode {episode.id} ignored its cancellation"))
 
     async def _leave(self, player: Player, leave: Leave, left: asyncio.Future[Leave]) -> None:
         player.refuse(leave.reason)

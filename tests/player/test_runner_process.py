@@ -317,7 +317,7 @@ async def test_a_coroutine_that_blocks_the_loop_for_good_is_reported_by_name(con
     result = await runner.result(blocker)
     assert (result.outcome, result.kind) == (Outcome.FAILED, Kind.TIMEOUT)
     assert "agent.py:5 in run" in result.error
-    assert "blocker/0" in await runner.goodbye()
+    assert "held by blocker/0 at agent.py:5 in run" in await runner.goodbye()
     assert await runner.exit_code() == 75
     assert not [m for m in runner.messages if isinstance(m, EpisodeEnded) and m.episode.item_id == "victim"]
 

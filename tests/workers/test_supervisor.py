@@ -180,6 +180,41 @@ async def test_sigkill_of_the_supervisor_takes_the_engine_along(
         await gone(up.pid)
 
 
+SCHEDULE = """
+import os, sys, anyio
+from pathlib import Path
+from agentflow.channel.client import Address
+from agentflow.schedulers.base import Job
+from agentflow.schedulers.local import LocalScheduler
+async def main():
+    address = Address.from_environment()
+    argv = [sys.executable, "-m", "agentflow.workers.supervisor"]
+    async with LocalScheduler() as scheduler:
+        secrets = {"AGENTFLOW_TOKEN": address.token}
+        await scheduler.start(Job("worker", argv, 1, Path(sys.argv[1]), env=address.environment(), secret_env=secrets))
+        await anyio.sleep_forever()
+anyio.run(main)
+"""
+
+
+async def test_sigkill_of_the_process_that_scheduled_it_leaves_nothing(
+    controller: FakeController, start: StartEngine, tmp_path: Path
+) -> None:
+    """Without the lease: its controller, played by this test, lives on."""
+    env = {**os.environ, **controller.address.environment()}
+    scheduling = subprocess.Popen([sys.executable, "-c", SCHEDULE, str(tmp_path)], env=env)
+    try:
+        await controller.greet(start)
+        up = await controller.hear(WorkerUp)
+        everyone = [p.pid for p in psutil.Process(scheduling.pid).children(recursive=True)]
+        assert up.pid in everyone
+        assert len(everyone) == 4  # guard, supervisor, guard, engine
+    finally:
+        scheduling.kill()
+        scheduling.wait()
+    await gone(*everyone)
+
+
 async def test_sigterm_stops_both_also_with_a_call_in_flight_and_ctrl_c_neither(
     controller: FakeController, start: StartEngine, tmp_path: Path
 ) -> None:

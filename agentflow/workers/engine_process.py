@@ -51,7 +51,7 @@ class EngineProcess:
 
     def port_lost(self) -> bool:
         """Of an engine that has ended: whether another process has its port."""
-        return not is_free(self._spec.host, self._port)
+        return not is_free(self._spec.host, self._port, after_a_server=True)
 
     async def healthy(self, session: aiohttp.ClientSession) -> bool:
         """Whether it says so in time."""

@@ -22,9 +22,15 @@ def ephemeral_low(range_file: Path = RANGE_FILE) -> int:
         return EPHEMERAL_LOW
 
 
-def is_free(host: str, port: int) -> bool:
-    """Whether a server could bind there now."""
+def is_free(host: str, port: int, *, after_a_server: bool = False) -> bool:
+    """Whether a server could bind there now.
+
+    Args:
+        after_a_server: connections of a server that has ended there just now do not count.
+    """
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as s:
+        if after_a_server:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             s.bind((host, port))
         except OSError:

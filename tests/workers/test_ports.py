@@ -26,6 +26,18 @@ def test_a_free_port_lies_below_it_and_can_be_bound() -> None:
         assert not is_free("127.0.0.1", port)
 
 
+def test_a_port_is_not_lost_to_connections_of_the_server_that_was_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            accepted, _ = server.accept()
+            assert not is_free("127.0.0.1", port, after_a_server=True)
+            accepted.close()  # the server closes first, so its end lingers
+            assert client.recv(1) == b""
+    assert not is_free("127.0.0.1", port)
+    assert is_free("127.0.0.1", port, after_a_server=True)
+
+
 def test_taken_ports_are_passed_over() -> None:
     low = 1026  # two candidates: 1024 and 1025
     with socket.socket() as s:

@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from agentflow.workers.ports import ephemeral_low
 
 pytestmark = [pytest.mark.engine, pytest.mark.asyncio]
 
+SUPERVISOR = "agentflow.workers.supervisor"
 KEY = "key-of-this-run"
 
 
@@ -57,9 +58,11 @@ def changed(start: StartEngine, **fields: Any) -> StartEngine:
 
 
 @contextmanager
-def supervisor(controller: FakeController, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def supervisor(
+    controller: FakeController, tmp_path: Path, argv: Sequence[str] = (sys.executable, "-m", SUPERVISOR)
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The process, or another one that starts it."""
     env = {**os.environ, **controller.address.environment()}
-    argv = [sys.executable, "-m", "agentflow.workers.supervisor"]
     with (tmp_path / "supervisor.log").open("wb") as log:
         process = subprocess.Popen(argv, env=env, stdout=log, stderr=log, start_new_session=True)
     try:
@@ -178,6 +181,37 @@ async def test_sigkill_of_the_supervisor_takes_the_engine_along(
         up = await controller.hear(WorkerUp)
         process.kill()
         await gone(up.pid)
+
+
+SCHEDULE = """
+import os, sys, anyio
+from pathlib import Path
+from agentflow.channel.client import Address
+from agentflow.schedulers.base import Job
+from agentflow.schedulers.local import LocalScheduler
+async def main():
+    address = Address.from_environment()
+    argv = [sys.executable, "-m", "agentflow.workers.supervisor"]
+    async with LocalScheduler() as scheduler:
+        secrets = {"AGENTFLOW_TOKEN": address.token}
+        await scheduler.start(Job("worker", argv, 1, Path(sys.argv[1]), env=address.environment(), secret_env=secrets))
+        await anyio.sleep_forever()
+anyio.run(main)
+"""
+
+
+async def test_sigkill_of_the_process_that_scheduled_it_leaves_nothing(
+    controller: FakeController, start: StartEngine, tmp_path: Path
+) -> None:
+    """Without the lease: its controller, played by this test, lives on."""
+    with supervisor(controller, tmp_path, [sys.executable, "-c", SCHEDULE, str(tmp_path)]) as scheduling:
+        await controller.greet(start)
+        up = await controller.hear(WorkerUp)
+        everyone = [p.pid for p in psutil.Process(scheduling.pid).children(recursive=True)]
+        assert up.pid in everyone
+        assert len(everyone) == 4  # guard, supervisor, guard, engine
+        scheduling.kill()
+        await gone(*everyone)
 
 
 async def test_sigterm_stops_both_also_with_a_call_in_flight_and_ctrl_c_neither(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from agentflow.episode import EpisodeResult, Outcome
 from agentflow.errors import RunExistsError, StoreError
 from agentflow.store.files import (
     EPISODES,
+    LOCK,
     LOGS,
     MANIFEST,
     SUMMARY,
@@ -168,6 +170,13 @@ class Store:
                 done.set_exception(one.outcome)
             else:
                 done.set_result(one.outcome)
+
+
+def discard_unused(run_dir: Path) -> None:
+    """Remove a run directory in which no episode was written; one with results is let be."""
+    episodes = run_dir / EPISODES
+    if episodes.exists() and episodes.stat().st_size == 0 and not (run_dir / LOCK).exists():
+        shutil.rmtree(run_dir, ignore_errors=True)
 
 
 def _make(run_dir: Path, manifest: Manifest) -> RunLock:

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -32,6 +32,7 @@ class CommandLine:
     """``agentflow`` in ``cwd``."""
 
     cwd: Path
+    processes: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -48,9 +49,8 @@ class CommandLine:
         )
         return Finished(done.returncode, done.stdout, done.stderr)
 
-    @contextmanager
-    def started(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        """Running in the background, in a session of its own; killed at the end of the block."""
+    def background(self, *arguments: str) -> subprocess.Popen[str]:
+        """Running beside the test, in a session of its own; ends with the test."""
         process = subprocess.Popen(
             [sys.executable, "-m", "agentflow", *arguments],
             cwd=self.cwd,
@@ -60,16 +60,17 @@ class CommandLine:
             text=True,
             start_new_session=True,
         )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
+        self.processes.append(process)
+        return process
 
 
 @pytest.fixture
-def agentflow(tmp_path: Path) -> CommandLine:
-    return CommandLine(tmp_path)
+def agentflow(tmp_path: Path) -> Iterator[CommandLine]:
+    command_line = CommandLine(tmp_path)
+    yield command_line
+    for process in command_line.processes:
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture(scope="session")

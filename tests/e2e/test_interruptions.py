@@ -27,10 +27,10 @@ def episodes(agentflow: CommandLine) -> list[dict[str, object]]:
 def test_kill_9_and_resume_give_every_episode_once_and_play_none_again(
     agentflow: CommandLine, endpoint: str, rows: RowsFile
 ) -> None:
-    with agentflow.started(*arguments(rows(40), endpoint)) as controller:
-        until(lambda: len(episodes(agentflow)) >= 10, "ten results")
-        os.kill(controller.pid, signal.SIGKILL)
-        controller.wait()
+    controller = agentflow.background(*arguments(rows(40), endpoint))
+    until(lambda: len(episodes(agentflow)) >= 10, "ten results")
+    os.kill(controller.pid, signal.SIGKILL)
+    controller.wait()
     until(lambda: not ours(str(agentflow.cwd)), "the end of every process of the run")
     before = (agentflow.cwd / "runs/agentflow/t/episodes.jsonl").read_text()
     done = agentflow("resume", "runs/agentflow/t")
@@ -45,10 +45,10 @@ def test_kill_9_and_resume_give_every_episode_once_and_play_none_again(
 def test_one_ctrl_c_saves_what_plays_prints_a_partial_table_and_exits_130(
     agentflow: CommandLine, endpoint: str, rows: RowsFile
 ) -> None:
-    with agentflow.started(*arguments(rows(60), endpoint)) as controller:
-        until(lambda: len(episodes(agentflow)) >= 10, "ten results")
-        controller.send_signal(signal.SIGINT)
-        out, _ = controller.communicate(timeout=60)
+    controller = agentflow.background(*arguments(rows(60), endpoint))
+    until(lambda: len(episodes(agentflow)) >= 10, "ten results")
+    controller.send_signal(signal.SIGINT)
+    out, _ = controller.communicate(timeout=60)
     assert controller.returncode == 130
     assert "PARTIAL" in out
     assert "agentflow resume" in out
@@ -65,12 +65,12 @@ def test_one_ctrl_c_saves_what_plays_prints_a_partial_table_and_exits_130(
 def test_a_second_ctrl_c_stops_now_and_leaves_nothing_behind(
     agentflow: CommandLine, endpoint: str, rows: RowsFile
 ) -> None:
-    with agentflow.started(*arguments(rows(60), endpoint, "--agent-arg", "pause=30")) as controller:
-        until(lambda: "60 episodes" in (controller.stdout.readline() if controller.stdout else ""), "the plan")
-        controller.send_signal(signal.SIGINT)
-        until(lambda: "Stopping" in (controller.stdout.readline() if controller.stdout else ""), "the first stop")
-        controller.send_signal(signal.SIGINT)
-        out, _ = controller.communicate(timeout=60)
+    controller = agentflow.background(*arguments(rows(60), endpoint, "--agent-arg", "pause=30"))
+    until(lambda: "60 episodes" in (controller.stdout.readline() if controller.stdout else ""), "the plan")
+    controller.send_signal(signal.SIGINT)
+    until(lambda: "Stopping" in (controller.stdout.readline() if controller.stdout else ""), "the first stop")
+    controller.send_signal(signal.SIGINT)
+    out, _ = controller.communicate(timeout=60)
     assert controller.returncode == 130
     assert "Traceback" not in out
     assert not ours(str(agentflow.cwd))
@@ -79,22 +79,22 @@ def test_a_second_ctrl_c_stops_now_and_leaves_nothing_behind(
 def test_ctrl_c_marks_what_did_not_end_in_its_grace_as_cancelled_and_a_resume_owes_it(
     agentflow: CommandLine, endpoint: str, rows: RowsFile
 ) -> None:
-    with agentflow.started(*arguments(rows(4), endpoint, "--agent-arg", "pause=60")) as controller:
-        until(lambda: "4 episodes" in (controller.stdout.readline() if controller.stdout else ""), "the plan")
-        controller.send_signal(signal.SIGTERM)
-        out, _ = controller.communicate(timeout=90)
+    controller = agentflow.background(*arguments(rows(4), endpoint, "--agent-arg", "pause=60"))
+    until(lambda: "4 episodes" in (controller.stdout.readline() if controller.stdout else ""), "the plan")
+    controller.send_signal(signal.SIGTERM)
+    out, _ = controller.communicate(timeout=90)
     assert controller.returncode == 130
     assert Counter(e["outcome"] for e in episodes(agentflow)) == {"cancelled": 4}
     assert "4 episodes" in out
 
 
 def test_a_killed_runner_loses_no_episode(agentflow: CommandLine, endpoint: str, rows: RowsFile) -> None:
-    with agentflow.started(*arguments(rows(40), endpoint)) as controller:
-        until(lambda: len(episodes(agentflow)) >= 8, "eight results")
-        children = psutil.Process(controller.pid).children(recursive=True)
-        runner = next(p for p in children if "agentflow.runner.main" in p.cmdline() and "-S" not in p.cmdline())
-        runner.kill()
-        out, _ = controller.communicate(timeout=120)
+    controller = agentflow.background(*arguments(rows(40), endpoint))
+    until(lambda: len(episodes(agentflow)) >= 8, "eight results")
+    children = psutil.Process(controller.pid).children(recursive=True)
+    runner = next(p for p in children if "agentflow.runner.main" in p.cmdline() and "-S" not in p.cmdline())
+    runner.kill()
+    out, _ = controller.communicate(timeout=120)
     assert controller.returncode == 0, out
     final = [e for e in episodes(agentflow) if e.get("final", True)]
     again = [e for e in episodes(agentflow) if not e.get("final", True)]

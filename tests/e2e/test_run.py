@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import AGENTS, CommandLine, lines, ours, scripted_process
+from tests.e2e.conftest import AGENTS, CommandLine, lines, ours, scripted_process, until
 
 RowsFile = Callable[..., Path]
 
@@ -83,17 +84,24 @@ def test_a_run_without_a_headline_among_its_metrics_stops_and_says_which_key_to_
     assert json.loads((run_dir(agentflow.cwd, "u") / "summary.json").read_text())["reward"]["mean"] == 0.5
 
 
-def test_a_dead_endpoint_makes_lost_episodes_and_exit_code_3(agentflow: CommandLine, rows: RowsFile) -> None:
-    with scripted_process() as url, agentflow.started(
-        "run", f"{AGENTS}:Slow", "--data", str(rows(200)), "--base-url", url, "--max-concurrent", "4", "trial_name=t",
-        "rollout.request_retries=0", "rollout.lost_retries=0", "rollout.runners=1",
-    ) as process:  # fmt: skip
-        while not lines(run_dir(agentflow.cwd) / "episodes.jsonl"):
-            assert process.poll() is None
-    # The endpoint is gone now; what plays and what is still to come is lost.
-    done = agentflow("resume", str(run_dir(agentflow.cwd)), "rollout.request_retries=0", "rollout.lost_retries=0")
-    assert done.code == 2
-    assert url in done.err
+def test_an_endpoint_that_dies_makes_lost_episodes_and_exit_code_3_and_a_resume_plays_them_elsewhere(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    where = run_dir(agentflow.cwd)
+    little_patience = ["rollout.request_retries=0", "rollout.lost_retries=0", "rollout.runners=1"]
+    arguments = ["run", f"{AGENTS}:Slow", "--data", str(rows(40)), "--max-concurrent", "4", *little_patience]
+    with scripted_process() as url:
+        process = agentflow.background(*arguments, "--base-url", url, "trial_name=t")
+        until(lambda: bool(lines(where / "episodes.jsonl")), "the first result")
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 3, out
+    assert "bounds" in out
+    outcomes = Counter(e["outcome"] for e in lines(where / "episodes.jsonl"))
+    assert set(outcomes) == {"scored", "lost"}
+    done = agentflow("resume", str(where), f"base_url={endpoint}")
+    assert done.code == 0, done.err
+    last = {e["item_id"]: e["outcome"] for e in lines(where / "episodes.jsonl")}
+    assert Counter(last.values()) == {"scored": 40}
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """A small process around one command that leaves no descendant behind, whatever happens to its parent.
 
 Started as ``python -I -S guard.py --parent PID --grace SECONDS -- COMMAND...`` with a socket as standard input, so
-that it costs a few milliseconds; it imports nothing of agentflow. On Linux it is a child subreaper: processes that
-setsid or double-fork away from the command become its children and are found all the same. It ends everything
+that it costs a few milliseconds; it imports nothing of agentflow. Where nobody can hand it a socket (a step of a
+cluster's job) it does without, and ``--parent 0`` is whoever started it. On Linux it is a child subreaper: processes
+that setsid or double-fork away from the command become its children and are found all the same. It ends everything
 (TERM, a bounded grace, KILL) when
 
 - the command ends by itself, whatever it left behind;
@@ -22,6 +23,7 @@ import os
 import resource
 import select
 import signal
+import stat
 import sys
 import time
 
@@ -73,7 +75,7 @@ class Guard:
     def __init__(self, command: list[str], grace_s: float) -> None:
         self.grace_s = grace_s
         self.stopping = False
-        self.connected = True
+        self.connected = stat.S_ISSOCK(os.fstat(0).st_mode)
         self.status: int | None = None  # the command's wait status
         self.signals = self.watch_signals()
         self.pid = self.spawn(command)
@@ -189,7 +191,7 @@ class Guard:
 
 
 def main(argv: list[str]) -> int:
-    parent, grace_s, command = int(argv[2]), float(argv[4]), argv[6:]
+    parent, grace_s, command = int(argv[2]) or os.getppid(), float(argv[4]), argv[6:]
     parent_end = None
     if LINUX:
         prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -200,7 +202,8 @@ def main(argv: list[str]) -> int:
         return COMMAND_NOT_RUN  # it died before we looked
     guard = Guard(command, grace_s)
     try:
-        os.write(0, b"%d\n" % guard.pid)
+        if guard.connected:
+            os.write(0, b"%d\n" % guard.pid)
     except OSError:
         guard.stopping = True
     while guard.status is None and not guard.stopping:

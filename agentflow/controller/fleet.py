@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 POLL_S = 0.5
 CONNECT_DEADLINE_S = 120.0  # from a copy's start to its Hello: imports on a cold shared file system take a minute
 MAX_FRUITLESS = 3  # deaths in a row without anything done in between: the next copy would die as well
+WAITING_NOTICE_S = 10.0  # before a copy that waits for resources is told of
 BACKOFF_S = 1.0  # doubled for every fruitless death
 DRAIN_SOCKET_S = 5.0  # what a dead process had still sent is read first; a dead node's socket never says its end
 
@@ -34,6 +35,7 @@ class Member:
 
     name: str
     peer: Peer | None = None
+    connected_once: bool = False
     left_at: float | None = None
     seen_running_at: float | None = None
     seen_dead_at: float | None = None
@@ -77,6 +79,9 @@ class Fleet:
         self._not_before = 0.0
         self._wake = anyio.Event()
         self._closing = False
+        self._waiting_since: float | None = None
+        self._told_reason = ""
+        self.started = anyio.Event()  # the first copy runs: it waits for the scheduler no more
 
     # --- facts pushed in ---
 
@@ -85,7 +90,8 @@ class Fleet:
         member = self.members.get(peer.name)
         if member is None or member.dead or member.peer is not None:
             return None
-        member.peer, member.left_at = peer, None
+        member.peer, member.left_at, member.connected_once = peer, None, True
+        self.started.set()
         return member
 
     def left(self, peer: Peer) -> Member | None:
@@ -121,6 +127,7 @@ class Fleet:
             copies = await self._scheduler.copies()
             for member in self.alive:
                 await self._examine(member, copies)
+            self._tell_what_waits(copies)
             missing = self.size - len(self.alive)
             if missing > 0 and not self._closing and time.monotonic() >= self._not_before:
                 await self._start(missing)
@@ -145,16 +152,26 @@ class Fleet:
             if member.peer is not None and now - member.seen_dead_at < DRAIN_SOCKET_S:
                 return
             end = RunnerEnd.NODE if copy.state is State.GONE else RunnerEnd.CRASHED
-            self._bury(member, end, f"{member.name} {copy.reason or copy.state}")
+            self._bury(member, end, copy.reason or f"{member.name} is {copy.state}")
             return
         if member.seen_running_at is None:
             member.seen_running_at = now
+            self.started.set()
         silent = member.peer is None and member.left_at is None
         if silent and now - member.seen_running_at > CONNECT_DEADLINE_S:
             reason = f"did not reach the controller in {CONNECT_DEADLINE_S:.0f} s"
             await self._give_up_on(member, f"{member.name} on {copy.node or 'its node'} {reason}")
         elif member.left_at is not None and now - member.left_at > self._away_grace_s:
             await self._give_up_on(member, f"{member.name} on {copy.node or 'its node'} lost its channel")
+
+    def _tell_what_waits(self, copies: Mapping[str, Copy]) -> None:
+        waiting = [c for m in self.alive if (c := copies.get(m.name)) is not None and c.state is State.PENDING]
+        now = time.monotonic()
+        self._waiting_since = (self._waiting_since or now) if waiting else None
+        if self._waiting_since is not None and now - self._waiting_since > WAITING_NOTICE_S:
+            if waiting[0].reason != self._told_reason:
+                self._told_reason = waiting[0].reason
+                log.warning("%d of %d %ss wait: %s", len(waiting), self.size, self.kind, waiting[0].reason)
 
     async def _give_up_on(self, member: Member, reason: str) -> None:
         self._bury(member, RunnerEnd.NODE, reason)
@@ -167,8 +184,10 @@ class Fleet:
         self._on_gone(member, end, member.last_error or reason)
         if self._closing:
             return
+        log.warning("%s; starting another %s", reason, self.kind)
+        if end is RunnerEnd.NODE and member.connected_once:
+            return  # its node was taken away, maybe everybody's at once: no sign that the next copy would not work
         self._fruitless += 1
         self._not_before = time.monotonic() + BACKOFF_S * 2 ** (self._fruitless - 1) if self._fruitless > 1 else 0.0
-        log.warning("%s; starting another %s", reason, self.kind)
         if self._fruitless >= MAX_FRUITLESS and not any(m.peer for m in self.alive):
             raise self._give_up(member.last_error or reason)

@@ -115,7 +115,12 @@ class Workers:
             await self._fleet.run()
 
     async def first_healthy(self, timeout_s: float) -> None:
-        """Wait for the first healthy worker; raises WorkerError after ``timeout_s``."""
+        """Wait for the first healthy worker; raises WorkerError ``timeout_s`` after the first one was started.
+
+        The time in a scheduler's queue does not count: it has no end that we could know.
+        """
+        if self._fleet is not None:
+            await self._fleet.started.wait()
         with anyio.move_on_after(timeout_s):
             await self._first_up.wait()
             return

@@ -13,4 +13,15 @@ def make_scheduler(config: Config) -> Scheduler:
         from agentflow.schedulers.local import LocalScheduler
 
         return LocalScheduler(config.cluster.n_gpus_per_node)
+    if config.scheduler.type == "slurm":
+        import os
+        import secrets
+
+        from agentflow.schedulers.slurm import SlurmScheduler
+        from agentflow.schedulers.slurm_allocation import AllocationScheduler
+        from agentflow.schedulers.slurm_plan import slurm_plan
+
+        plan = slurm_plan(config, secrets.token_hex(4))
+        job_id = os.environ.get("SLURM_JOB_ID")
+        return SlurmScheduler(plan) if job_id is None else AllocationScheduler(plan, job_id)
     raise ConfigError(f"scheduler.type={config.scheduler.type} is not there yet: use local.")

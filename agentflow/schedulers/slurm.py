@@ -67,7 +67,7 @@ class SlurmScheduler:
         self._looking = anyio.Lock()
         self._look_now = anyio.Event()
         self._looked_at = 0.0
-        self._trouble: SchedulerError | None = None  # of the last look
+        self.trouble: SchedulerError | None = None  # why the last look failed
         self._failure: SchedulerError | None = None  # for good
         self._stack = AsyncExitStack()
 
@@ -75,8 +75,8 @@ class SlurmScheduler:
         for warning in self._plan.warnings:
             log.warning(warning)
         await self._look()
-        if self._trouble is not None:
-            raise self._trouble
+        if self.trouble is not None:
+            raise self.trouble
         await self._stack.enter_async_context(self._steps)
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
         self._stack.callback(tasks.cancel_scope.cancel)
@@ -120,8 +120,8 @@ class SlurmScheduler:
         """
         if self._failure is not None:
             raise self._failure
-        if self._trouble is not None and time.monotonic() - self._looked_at > OUTAGE_S:
-            raise SchedulerError(f"Slurm has not answered for {OUTAGE_S / 60:.0f} minutes: {self._trouble}")
+        if self.trouble is not None and time.monotonic() - self._looked_at > OUTAGE_S:
+            raise SchedulerError(f"Slurm has not answered for {OUTAGE_S / 60:.0f} minutes: {self.trouble}")
         waiting = {r.name: r.copy for r in self._riders.values()}
         submitted = {name: copy for batch in self._batches for name, copy in batch.copies.items()}
         return {**submitted, **self._dismissed, **waiting, **await self._steps.copies()}
@@ -200,9 +200,9 @@ class SlurmScheduler:
                     if not batch.over:
                         await batch.update(rows.get(batch.job_id), self._stopping)
             except slurm.SlurmDownError as e:
-                self._trouble = e
+                self.trouble = e
             else:
-                self._trouble, self._looked_at = None, time.monotonic()
+                self.trouble, self._looked_at = None, time.monotonic()
 
     async def _seat_riders(self) -> None:
         hosts = {b.job_id: b.runs_on for b in self._batches if b.runs_on}
@@ -210,8 +210,9 @@ class SlurmScheduler:
         for rider in list(self._riders.values()) if hosts else []:
             host = min(hosts, key=taken.count)
             taken.append(host)
-            del self._riders[rider.name]
             await self._steps.start(rider.job, rider.name, self._plan.runners, Seat(host, hosts[host]))
+            if self._riders.pop(rider.name, None) is None:  # stopped in the meantime
+                await self._steps.stop([rider.name])
 
     # --- the end of it ---
 

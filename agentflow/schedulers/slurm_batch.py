@@ -15,6 +15,7 @@ from agentflow.schedulers import slurm_commands as slurm
 from agentflow.schedulers.base import Copy, State
 from agentflow.schedulers.slurm_states import QUEUED, REQUEUED, Row, impossible, judge
 
+NEVER_S = 30.0  # some of the reasons that nothing removes show for a moment while nodes or partitions change
 LIVING = (State.PENDING, State.RUNNING)
 
 
@@ -32,6 +33,7 @@ class Batch:
         self._log_dir = log_dir
         self._signal_before_s = signal_before_s
         self._submitted_at = time.time()
+        self._impossible_since: float | None = None
 
     @property
     def living(self) -> list[str]:
@@ -66,11 +68,7 @@ class Batch:
             row = await slurm.accounted(self.job_id)
         elif row is not None and row.state == "FAILED" and not row.exits.keys() >= set(self.living):
             row = replace(row, exit_code=await slurm.exit_code(self.job_id))
-        if row is not None and impossible(row):
-            raise SchedulerError(
-                f"Slurm job {self.job_id} of {', '.join(self.living)} can never start ({row.reason}): ask for what "
-                "the partition, the account and the nodes allow, in scheduler.slurm and rollout.scheduling_spec."
-            )
+        self._refuse_impossible(row)
         before = self.copies
         self.copies = judge(
             self.job_id,
@@ -86,6 +84,17 @@ class Batch:
                 self.copies[name] = await self._explained(copy, name in stopping)
         if row is not None and not self.living and row.state in QUEUED | REQUEUED:
             await slurm.cancel(self.job_id)  # requeued: its copies have been given up and must not come back
+
+    def _refuse_impossible(self, row: Row | None) -> None:
+        if row is None or not impossible(row):
+            self._impossible_since = None
+            return
+        self._impossible_since = self._impossible_since or time.monotonic()
+        if time.monotonic() - self._impossible_since >= NEVER_S:
+            raise SchedulerError(
+                f"Slurm job {self.job_id} of {', '.join(self.living)} can never start ({row.reason}): ask for what "
+                "the partition, the account and the nodes allow, in scheduler.slurm and rollout.scheduling_spec."
+            )
 
     async def _explained(self, copy: Copy, stopped: bool) -> Copy:
         if stopped:

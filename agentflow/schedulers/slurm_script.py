@@ -31,6 +31,26 @@ TAKE_GPUS = (
     '[ ${#own[@]} -eq $2 ] || { echo "Slurm gave this job the GPUs ${all[*]:-(none)}, too few for $AGENTFLOW_NAME."; '
     'exit 1; }; export CUDA_VISIBLE_DEVICES="${own[*]}"; unset IFS; shift 2; exec "$@"'
 )
+COPY = """
+ended=$(mktemp)
+trap 'rm -f "$ended"' EXIT
+trap : TERM  # the steps get it as well; wait for what they do then
+copy() {  # NAME FIRST_GPU GPUS
+  trap : TERM
+  AGENTFLOW_NAME=$1 "${step[@]}" --job-name="$1" --output="$logs/$1.log" \\
+    bash -c "$take_gpus" copy "$2" "$3" "${command[@]}"
+  local code=$?
+  {  # the controller reads the exit codes so far in the job's comment
+    flock 9
+    echo "$1=$code" >&9
+    scontrol update jobid="$SLURM_JOB_ID" comment="$(paste -sd" " "$ended")"
+  } 9>>"$ended"
+}
+"""
+END = """\
+until wait; [ -z "$(jobs -pr)" ]; do :; done  # a signal interrupts wait
+exit "$(sed 's/.*=//' "$ended" | sort -n | tail -n 1)"
+"""
 EARLIEST_SIGNAL = 0.5  # of a short wall time: a job must not be told to drain as it starts
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -94,10 +114,10 @@ def batch_script(
         f"--signal=TERM@{signal_seconds(options.sbatch, signal_before_s)}",
         *options.sbatch,
     ]
-    step = shlex.join([*STEP, "--open-mode=append", *options.srun])
+    login = any(line.startswith("module ") for line in options.setup)  # `module` is a function of login shells
     return "\n".join(
         [
-            f"#!/bin/bash{' -l' if any(line.startswith('module ') for line in options.setup) else ''}",
+            f"#!/bin/bash{' -l' * login}",
             *(f"#SBATCH {_directive(d)}" for d in directives),
             "",
             "# Requeued: its copies have been given up and replaced.",
@@ -107,27 +127,15 @@ def batch_script(
             *(f"export {assignment(k, v)}" for k, v in job.env.items()),
             f"export PYTHONPATH={shlex.quote(PACKAGE_ROOT)}${{PYTHONPATH:+:$PYTHONPATH}}",
             *([f". {shlex.quote(str(secrets))}  # sets {', '.join(sorted(job.secret_env))}"] if secrets else []),
-            "ended=$(mktemp)",
-            "trap 'rm -f \"$ended\"' EXIT",
-            "trap : TERM  # the steps get it as well, and end",
             "set +e",
             "",
+            f"step=({shlex.join([*STEP, '--open-mode=append', *options.srun])})",
+            f"command=({shlex.join(guarded_command(job.command))})",
+            f"logs={shlex.quote(_log_pattern(logs))}",
             f"take_gpus={shlex.quote(TAKE_GPUS)}",
-            "copy() {  # NAME FIRST_GPU GPUS",
-            f'  AGENTFLOW_NAME=$1 {step} --job-name="$1" --output={_output_of_copy(logs)} \\',
-            f'    {shlex.join(["bash", "-c", TAKE_GPUS, "copy"])} "$2" "$3" \\',
-            f"    {shlex.join(guarded_command(job.command))}",
-            "  local code=$?",
-            "  {  # the controller reads the exit codes so far in the job's comment",
-            "    flock 9",
-            '    echo "$1=$code" >&9',
-            '    scontrol update jobid="$SLURM_JOB_ID" comment="$(paste -sd" " "$ended")"',
-            '  } 9>>"$ended"',
-            "}",
+            COPY,
             *(f"copy {n} {i * job.resources.gpus} {job.resources.gpus} &" for i, n in enumerate(pack)),
-            'until wait; [ -z "$(jobs -pr)" ]; do :; done  # a signal interrupts wait',
-            'exit "$(sed \'s/.*=//\' "$ended" | sort -n | tail -n 1)"',
-            "",
+            END,
         ]
     )
 
@@ -219,7 +227,3 @@ def _directive(argument: str) -> str:
 
 def _log_pattern(path: Path) -> str:
     return str(path).replace("%", "%%")  # Slurm replaces %j and the like
-
-
-def _output_of_copy(logs: Path) -> str:
-    return f'{shlex.quote(_log_pattern(logs))}/"$1".log'

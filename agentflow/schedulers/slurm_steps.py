@@ -84,7 +84,7 @@ class Steps:
     async def _copy(self, copy: Copy) -> Copy:
         seat = self._seats[copy.name]
         copy = replace(copy, node=seat.node, pid=None)  # the pid is its srun's
-        if copy.state is not State.FAILED:
+        if copy.state is State.RUNNING:
             return copy
         if copy.name in self._stopping:
             return replace(copy, state=State.EXITED, reason=f"{copy.name} ended after it was told to stop")

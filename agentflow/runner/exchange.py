@@ -65,6 +65,8 @@ class Exchange:
     async def run(self) -> Reply:
         """The reply. Every way out of here has recorded the call, or left that to the reply's stream."""
         self._door.in_flight.add(self)
+        if self._door.closed:  # by another thread, since the door was asked
+            self.clock.end_episode()
         try:
             return await self._until_answered()
         except EpisodeOverError:

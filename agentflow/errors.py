@@ -65,6 +65,12 @@ class StoreError(AgentflowError):
     """The run directory cannot be read or written (disk full, permission, a broken line)."""
 
 
+class NotARunError(StoreError):
+    """There is no run directory where the user said."""
+
+    exit_code = EXIT_USAGE
+
+
 class SchedulerError(AgentflowError):
     """A scheduler refused or cannot start what was asked (too few GPUs, no such partition)."""
 

@@ -3,7 +3,7 @@
 In process::
 
     async with scripted(lambda ask: chat("hello")) as server:
-        ...                      # server.url, server.asks, server.gone
+        ...                      # server.url, server.asks, server.client_left
 
 The handler gets an :class:`Ask` and returns a dict (a JSON reply), an iterable of dicts (a stream of SSE events,
 closed with ``[DONE]`` for chat and completions) or an ``aiohttp.web.StreamResponse``; it may be a coroutine function.
@@ -27,7 +27,7 @@ from aiohttp import web
 
 @dataclass(frozen=True)
 class Ask:
-    """One request as it arrived."""
+    """One request as it arrived; header names are in lower case."""
 
     method: str
     path: str
@@ -47,11 +47,11 @@ Handler = Callable[[Ask], Answer | Awaitable[Answer]]
 
 @dataclass
 class Server:
-    """``asks`` are all requests so far; ``gone`` counts clients that left before their answer."""
+    """``asks`` are all requests so far; ``client_left`` is set once a client left before it had its answer."""
 
     url: str
     asks: list[Ask] = field(default_factory=list)
-    gone: int = 0
+    client_left: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 # --- answers ------------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ async def scripted(handler: Handler | None = None, port: int = 0) -> AsyncIterat
             body = json.loads(raw) if raw else {}
         except ValueError:
             body = {}
-        ask = Ask(request.method, request.path, dict(request.headers), body, raw, request)
+        ask = Ask(request.method, request.path, {k.lower(): v for k, v in request.headers.items()}, body, raw, request)
         server.asks.append(ask)
         try:
             answer = handle(ask)
@@ -206,7 +206,7 @@ async def scripted(handler: Handler | None = None, port: int = 0) -> AsyncIterat
                 return web.json_response(answer)
             return await send_events(ask, answer)
         except (asyncio.CancelledError, ConnectionError):
-            server.gone += 1
+            server.client_left.set()
             raise
 
     app = web.Application(client_max_size=1 << 30)

@@ -297,6 +297,7 @@ class StartEngine(Message, frozen=True):
         log_path: file for the engine's output.
         deadline_s: from the start of the engine to its first healthy answer.
         max_restarts: in place, before the supervisor gives up.
+        hang_s: with failing probes and token counters that stand still for so long the engine counts as hung.
         orphan_grace_s: how long to keep the engine alive without a controller.
     """
 
@@ -313,6 +314,7 @@ class StartEngine(Message, frozen=True):
     deadline_s: float = 1200.0
     heartbeat_s: float = 2.0
     max_restarts: int = 3
+    hang_s: float = 60.0
     orphan_grace_s: float = 60.0
 
 

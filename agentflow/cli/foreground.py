@@ -79,14 +79,14 @@ def play(request: Request, run_dir: Path | None = None, force: bool = False) -> 
 async def _play(request: Request, run_dir: Path | None, force: bool) -> int:
     console = Console()
     for note in request.notes:
-        console.print(note, markup=False, highlight=False)
+        console.print(note, markup=False, highlight=False, soft_wrap=True)
     with ExitStack() as stack:
         screen = _Screen(console, stack)
         watcher = Watcher(on_plan=screen.planned, on_result=screen.result, on_message=screen.message)
         evaluation = await _until_second_signal(request, watcher, screen, run_dir, force)
     if evaluation is None:
         where = f"; what was played is in {screen.plan.run_dir}" if screen.plan else ""
-        console.print(f"Stopped{where}.", markup=False, highlight=False)
+        console.print(f"Stopped{where}.", markup=False, highlight=False, soft_wrap=True)
         return EXIT_INTERRUPTED
     final_table(evaluation.summary, evaluation.run_dir, title=screen.title, console=console)
     if evaluation.interrupted:
@@ -117,6 +117,7 @@ class _Screen:
             f"{plan.total} episodes{again}",
             markup=False,
             highlight=False,
+            soft_wrap=True,
         )
         self._progress = self._stack.enter_context(Progress(plan.owed, console=self._console))
 
@@ -128,7 +129,7 @@ class _Screen:
         if self._progress is not None:
             self._progress.message(text)
         else:
-            self._console.print(text, markup=False, highlight=False)
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 async def _until_second_signal(

@@ -27,11 +27,13 @@ _COMMAND = "how to start it: a path, or a prefix such as `apptainer exec --nv im
 class LlamaCpp(Section):
     """The embedded engine."""
 
-    n_parallel: Count = Field(default=4, description="requests at once (slots)")
-    n_ctx: Count = Field(default=4096, description="context in tokens of each slot")
+    n_parallel: Count = Field(default=8, description="requests at once (slots); further ones wait")
+    n_ctx: Count = Field(default=2048, description="context in tokens of each slot")
     n_threads: Count | None = Field(default=None, description="CPU threads; when not set the replicas share the cores")
-    n_gpu_layers: Natural | None = Field(default=None, description="layers on the GPU")
-    chat_template: str | None = Field(default=None, description="chat template: a file, or the template itself")
+    chat_template: str | None = Field(
+        default=None, description="a Jinja file; `own`: the model's; when not set: the model's if it renders tools"
+    )
+    cache_mib: Natural = Field(default=512, description="MiB for prompts of conversations that have lost their slot")
 
 
 class Sglang(Section):

@@ -18,13 +18,14 @@ from agentflow.channel.messages import AgentInfo, AgentSpec
 from agentflow.config import Config, load_config
 from agentflow.controller.board import Work
 from agentflow.controller.controller import Controller
+from agentflow.controller.launch import run_directory
 from agentflow.controller.manifest import configured_source, manifest_of
 from agentflow.controller.options import overrides_of
 from agentflow.datasets import Dataset, is_function, open_dataset, rows_dataset
 from agentflow.episode import Episode, EpisodeResult
-from agentflow.errors import ResumeRefusedError, UsageError
+from agentflow.errors import ResumeRefusedError, RunExistsError, RunLockedError, UsageError
 from agentflow.metrics import Summary, stats
-from agentflow.store import DataInfo, differences, owed, read_manifest
+from agentflow.store import DataInfo, differences, discard_unused, owed, read_manifest
 
 Data = str | os.PathLike[str] | Iterable[Mapping[str, Any]]
 
@@ -107,7 +108,28 @@ async def play_run(
         AgentflowError: see :mod:`agentflow.errors`.
     """
     watcher = watcher or Watcher()
-    begun = read_manifest(run_dir) if resume and run_dir is not None else None
+    run_dir = run_dir or run_directory(config)
+    try:
+        return await _play(config, agent, data, watcher, run_dir, command, resume, force)
+    except (RunExistsError, RunLockedError):
+        raise
+    except UsageError:
+        if not resume:  # a run that never began is not left lying about
+            await anyio.to_thread.run_sync(discard_unused, run_dir)
+        raise
+
+
+async def _play(
+    config: Config,
+    agent: AgentSpec,
+    data: Data | None,
+    watcher: Watcher,
+    run_dir: Path,
+    command: Sequence[str],
+    resume: bool,
+    force: bool,
+) -> Evaluation:
+    begun = read_manifest(run_dir) if resume else None
     manifest = manifest_of(config, agent, command)
     async with Controller(
         config,

@@ -96,6 +96,8 @@ def run_directory(config: Config) -> Path:
 def engine_options(config: Config, engine: str) -> dict[str, Any]:
     """The engine's own section, without what is not set."""
     section: dict[str, Any] = getattr(config, engine).model_dump(mode="json", exclude_none=True)
+    if engine == "llamacpp" and config.allocation is not None:
+        section.setdefault("n_threads", max(1, (os.cpu_count() or 1) // config.allocation.replicas))
     return section
 
 

@@ -19,7 +19,7 @@ FREE_ENGINE_SETTINGS = frozenset(
         "command",
         "n_parallel",
         "n_threads",
-        "n_gpu_layers",
+        "cache_mib",
         "max_running_requests",
         "max_num_seqs",
         "mem_fraction_static",

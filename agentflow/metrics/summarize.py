@@ -49,7 +49,7 @@ def summarize(results: Iterable[EpisodeResult], scoring: Scoring) -> Summary:
         expected=expected,
         counts={outcome.value: counts[outcome] for outcome in Outcome},
         missing=max(0, expected - sum(r.sample_index < scoring.n_samples for r in ended)),
-        retried=len(attempts) - len({_key(r) for r in attempts}),
+        retried=_retried(attempts),
         kinds=_kinds(ended),
         timeout_share=sum(r.kind in TIMEOUTS for r in ended if r.outcome in COUNTED) / counted if counted else None,
         binary=binary,
@@ -61,6 +61,7 @@ def summarize(results: Iterable[EpisodeResult], scoring: Scoring) -> Summary:
         workers=_workers(ended, scoring),
         groups=_groups(ended, scoring),
         warnings=_warnings(ended),
+        lowest=_lowest(ended),
         elapsed_s=_elapsed(ended),
     )
 
@@ -180,6 +181,19 @@ def _workers(ended: Iterable[EpisodeResult], scoring: Scoring) -> list[WorkerUse
             calls[call.worker].append(call)
     names = sorted((episodes.keys() | calls.keys()) - {""})
     return [worker_use(name, _headline(episodes[name], scoring), calls[name]) for name in names]
+
+
+def _retried(attempts: Iterable[EpisodeResult]) -> int:
+    """Attempts are numbered from 0, so the last one says how many went before, also where only that one is at hand."""
+    last: dict[tuple[str, int], int] = {}
+    for r in attempts:
+        last[_key(r)] = max(r.attempt, last.get(_key(r), 0))
+    return sum(last.values())
+
+
+def _lowest(ended: Iterable[EpisodeResult]) -> str | None:
+    scored = [r for r in ended if r.outcome is Outcome.SCORED and r.reward is not None]
+    return min(scored, key=lambda r: (r.reward, r.id)).id if scored else None
 
 
 def _headline(ended: Sequence[EpisodeResult], scoring: Scoring) -> ItemMean:

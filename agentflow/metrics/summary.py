@@ -110,12 +110,13 @@ class Summary(msgspec.Struct, frozen=True):
         expected: episodes that the run was to have.
         counts: final episodes by outcome; every outcome is there.
         missing: expected episodes without a final result.
-        retried: attempts that were superseded by a later one; they count nowhere else.
+        retried: attempts that were superseded by a later one (attempts are numbered); they count nowhere else.
         kinds: reasons of failed and lost episodes, most frequent first.
         timeout_share: of the counted episodes, those that ran out of time (they depend on the hardware).
         binary: all rewards are 0 or 1; then ``pass_at`` and ``pass_hat`` are there, else ``best_of``.
         metrics: named metrics, over the scored episodes that have them.
         groups: breakdown column -> value -> headline of its items.
+        lowest: id of a scored episode with the lowest reward: one to look at.
         elapsed_s: from the first start of an episode to the last end; with a pause where a run was resumed.
     """
 
@@ -139,6 +140,7 @@ class Summary(msgspec.Struct, frozen=True):
     workers: list[WorkerUse]
     groups: dict[str, dict[str, ItemMean]]
     warnings: list[WarningCount]
+    lowest: str | None
     elapsed_s: float | None
 
     @property

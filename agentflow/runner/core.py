@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import msgspec
+
 from agentflow.channel.messages import Message, RoleSettings, RunnerSettings, ToolSchema
 from agentflow.runner.connections import ConnectionsByLoop
 from agentflow.runner.dialect import Dialect
@@ -36,7 +38,7 @@ class Core:
             found = self._fills[key] = fills(dialect, self.settings.roles.get(role, _NOTHING_SET).sampling)
         return found
 
-    def tell_schema(self, hash: str, data: bytes) -> None:
+    def tell_schema(self, hash: str, data: bytes | msgspec.Raw) -> None:
         """Send a tool list off, once."""
         if hash in self._schemas:
             return
@@ -44,4 +46,4 @@ class Core:
             if hash in self._schemas:
                 return
             self._schemas.add(hash)
-        self.notify(ToolSchema(hash, data))
+        self.notify(ToolSchema(hash, bytes(data)))

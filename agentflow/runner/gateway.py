@@ -10,6 +10,7 @@ from multidict import CIMultiDict
 
 from agentflow.runner.dialect import Dialect, route
 from agentflow.runner.forward import Forwarder
+from agentflow.runner.logs import hide_keys_in_logs
 from agentflow.runner.reply import CLOSED, EPISODE_OVER, NO_RETRY, Reply, StreamBrokenError, error_reply
 
 # OPENAI_BASE_URL of a runner's environment points below this: episodes share the process, so the environment cannot
@@ -37,6 +38,7 @@ class Gateway:
     @asynccontextmanager
     async def serve(cls, forwarder: Forwarder, host: str = "127.0.0.1") -> AsyncIterator[Gateway]:
         """Listen on a free port of ``host`` until the block ends, on the running loop."""
+        hide_keys_in_logs()
         gateway = cls("", forwarder)
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.router.add_route("*", "/{target:.*}", gateway._handle)

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
 from hashlib import blake2b
 
 _STEM = 22  # characters: 128 random bits
 _LENGTH = _STEM + 22
+_KEY = re.compile(rf"/[\w-]{{{_STEM}}}[0-9a-f]{{{_LENGTH - _STEM}}}(?![\w-])", re.ASCII)
+
+
+def hide(url: str) -> str:
+    """``url`` with ``***`` in place of an episode key in its path."""
+    return _KEY.sub("/***", url)
 
 
 class Keys:

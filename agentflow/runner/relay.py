@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from agentflow.runner.ask import Ask, Wire
 from agentflow.runner.assemble import assembler, error_text
 from agentflow.runner.dialect import Dialect
 from agentflow.runner.sse import DONE, EventCutter
@@ -26,7 +27,13 @@ class Relay:
     def __init__(self, dialect: Dialect) -> None:
         self._cutter = EventCutter()
         self._assembler = assembler(dialect)
+        self._choices = dialect in (Dialect.CHAT, Dialect.COMPLETIONS)
         self._done = False
+
+    @property
+    def ended(self) -> bool:
+        """True when the agent was handed the dialect's own end of a stream; nothing after that matters to it."""
+        return self._done or (not self._choices and self._assembler is not None and self._assembler.complete)
 
     @property
     def whole(self) -> bool:
@@ -121,6 +128,14 @@ class TranslatedRelay(Relay):
             return b""
         self._done = True
         return self._stream.finish()
+
+
+def relay_for(ask: Ask, wire: Wire) -> Relay:
+    """The way of a streamed reply to ``ask``, as it was put on the wire."""
+    dialect = ask.route.dialect
+    if wire.translator is not None:
+        return TranslatedRelay(dialect, wire.translator.Stream(ask.decoded()))
+    return ThinnedRelay(dialect) if wire.thin else Relay(dialect)
 
 
 def _event(data: bytes) -> dict[str, Any] | None:

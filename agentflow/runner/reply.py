@@ -33,12 +33,12 @@ class Reply(msgspec.Struct):
     stream: ByteStream | None = None
 
 
-_JSON = (b"content-type", b"application/json")
+JSON = (b"content-type", b"application/json")
 
 
 def json_reply(status: int, body: bytes, *headers: tuple[bytes, bytes]) -> Reply:
     """A reply of ours."""
-    return Reply(status, (_JSON, *headers), body)
+    return Reply(status, (JSON, *headers), body)
 
 
 def error_reply(dialect: Dialect, status: int, message: str, *headers: tuple[bytes, bytes]) -> Reply:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import aiohttp
 
 from agentflow.episode import Kind
+from agentflow.runner.clock import EpisodeOverError, WorkerLeftError
 from agentflow.runner.policy import hint_of
 from agentflow.runner.relay import Relay
 from agentflow.runner.reply import CLOSED, StreamBrokenError
@@ -18,14 +19,12 @@ if TYPE_CHECKING:
 class ReplyStream:
     """Hands over bytes as they come; records the call at its end, whichever end that is."""
 
-    def __init__(
-        self, exchange: Exchange, response: aiohttp.ClientResponse, relay: Relay, first: bytes, deadline: float | None
-    ) -> None:
+    def __init__(self, exchange: Exchange, response: aiohttp.ClientResponse, relay: Relay, first: bytes) -> None:
         self._exchange = exchange
         self._response = response
         self._relay = relay
         self._next: bytes | None = first
-        self._deadline = deadline
+        self._deadline = exchange.clock.deadline  # the stream belongs to the try that it answers
         self._open = True
 
     def __aiter__(self) -> Self:
@@ -42,40 +41,41 @@ class ReplyStream:
         raise StopAsyncIteration
 
     async def _read(self) -> bytes:
-        exchange = self._exchange
-        finished = False
+        left_by_agent = True  # cancelled in the middle, unless one of the ways below is taken
         try:
-            async with exchange.timeout_at(self._deadline):
+            async with self._exchange.clock.until(self._deadline):
                 chunk = await self._response.content.readany()
-            finished = True
+            left_by_agent = False
             return chunk
+        except EpisodeOverError:
+            raise StreamBrokenError(CLOSED) from None
+        except WorkerLeftError:
+            left_by_agent = False
+            raise self._broken("it is gone or was restarted") from None
+        except (aiohttp.ClientError, ConnectionError) as e:
+            left_by_agent = False
+            if self._relay.ended:
+                return b""
+            raise self._broken(f"{type(e).__name__}: {e}") from e
         except TimeoutError:
-            finished = True
-            if exchange.is_over:
-                self.abandon()
-                raise StreamBrokenError(CLOSED) from None
-            if exchange.worker_left:
-                raise self._broken("the worker is gone or was restarted") from None
-            message = exchange.timeout_message()
+            left_by_agent = False
+            message = self._exchange.too_slow()
             self._close(200, message, Kind.CALL_TIMEOUT)
             raise StreamBrokenError(message) from None
-        except (aiohttp.ClientError, OSError) as e:
-            finished = True
-            raise self._broken(f"{type(e).__name__}: {e}") from e
         finally:
-            exchange.clear_timeout()
-            if not finished:  # cancelled: the agent went away in the middle
+            if left_by_agent:
                 self.abandon()
 
     def _finish(self) -> bytes:
+        """The worker has closed the stream."""
         out = self._relay.finish()
-        if self._relay.whole or self._relay.error:
-            self._end()
-            return out
-        raise self._broken("it closed the stream before its end")
+        if not (self._relay.whole or self._relay.error):
+            raise self._broken("it closed the stream before its end")
+        self._end()
+        return out
 
     def _broken(self, reason: str) -> StreamBrokenError:
-        message = self._exchange.stream_broke(reason)
+        message = self._exchange.broke_off(reason)
         self._close(200, message, None)
         return StreamBrokenError(message)
 
@@ -84,15 +84,14 @@ class ReplyStream:
         self._close(200, error, hint_of(500, error.encode()) if error else None)
 
     def _close(self, status: int, error: str, hint: Kind | None) -> None:
-        if not self._open:
-            return
-        self._open = False
-        self._response.close()  # keeps the connection where the worker's stream was read to its end
-        self._exchange.leave_worker()
-        self._exchange.end(status, self._relay.reply(), error=error, hint=hint)
+        if self._open:
+            self._open = False
+            self._response.close()  # keeps the connection where the worker's stream was read to its end
+            self._exchange.entry.close(status, self._relay.reply(), error=error, hint=hint)
+            self._exchange.stream_over()
 
     def abandon(self) -> None:
-        """The agent reads no further. Whole already: it had all it wanted."""
+        """The agent reads no further; where the reply was whole already, it had all it wanted."""
         if self._relay.whole:
             self._end()
         else:

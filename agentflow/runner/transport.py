@@ -9,6 +9,7 @@ import importlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from agentflow.runner.connections import CONNECT_TIMEOUT_S, tls
 from agentflow.runner.reply import ByteStream, Reply, StreamBrokenError
@@ -32,14 +33,18 @@ def in_process_client(core: Core, root: str, forward: Forward) -> Any:
         is longer than any call can take, so that a slow model is not cut off by a default of 5 or 600 seconds.
     """
     library, transport = _library(core.settings.http_client)
-    return library.AsyncClient(transport=transport(core, root, forward), timeout=_timeout(core))
+    return library.AsyncClient(
+        transport=transport(core, root, forward), timeout=_timeout(core.settings.http_client, longest_call_s(core))
+    )
 
 
 def sync_client(core: Core) -> Any:
     """A blocking client; it reaches the gateway through its socket, on the door thread's loop."""
     library, _ = _library(core.settings.http_client)
     transport = library.HTTPTransport(verify=tls(), trust_env=False)
-    return library.Client(transport=transport, timeout=_timeout(core), trust_env=False)
+    return library.Client(
+        transport=transport, timeout=_timeout(core.settings.http_client, longest_call_s(core)), trust_env=False
+    )
 
 
 def longest_call_s(core: Core) -> float:
@@ -79,9 +84,8 @@ def _library(name: str) -> tuple[Any, Any]:
             self._core = core
             self._forward = forward
             self._longest_s = longest_call_s(core)
-            url = library.URL(root)
-            self._netloc = url.netloc
-            self._path = url.raw_path + b"/"
+            url = urlsplit(f"{root}/")
+            self._netloc, self._path = url.netloc.encode(), url.path.encode()
 
         async def handle_async_request(self, request: Any) -> Any:
             url = request.url
@@ -114,6 +118,6 @@ def _library(name: str) -> tuple[Any, Any]:
     return library, InProcess
 
 
-def _timeout(core: Core) -> Any:
-    library, _ = _library(core.settings.http_client)
-    return library.Timeout(longest_call_s(core), connect=CONNECT_TIMEOUT_S)
+@functools.cache
+def _timeout(library: str, seconds: float) -> Any:
+    return _library(library)[0].Timeout(seconds, connect=CONNECT_TIMEOUT_S)

@@ -5,7 +5,7 @@ from agentflow.store.manifest import DataInfo, GitState, Manifest, Rules, read_m
 from agentflow.store.provenance import git_state, package_versions
 from agentflow.store.reader import read_attempts, read_results
 from agentflow.store.resume import differences, owed
-from agentflow.store.store import Store
+from agentflow.store.store import Store, discard_unused
 from agentflow.store.traces import read_calls
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "RunLock",
     "Store",
     "differences",
+    "discard_unused",
     "git_state",
     "owed",
     "package_versions",

@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from agentflow.errors import StoreError
+from agentflow.errors import NotARunError, StoreError
 
 MANIFEST = "run.json"
 EPISODES = "episodes.jsonl"
@@ -65,5 +65,5 @@ def write_error(path: Path, error: OSError) -> StoreError:
 def read_error(path: Path, error: OSError) -> StoreError:
     """The sentence for a file that cannot be read."""
     if isinstance(error, FileNotFoundError):
-        return StoreError(f"{path} does not exist: {path.parent} is not a run directory, or the file was removed.")
+        return NotARunError(f"{path} does not exist: {path.parent} is not a run directory, or the file was removed.")
     return StoreError(f"Cannot read {path}: {error.strerror or error}.")

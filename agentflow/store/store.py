@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from agentflow.episode import EpisodeResult, Outcome
 from agentflow.errors import RunExistsError, StoreError
 from agentflow.store.files import (
     EPISODES,
+    LOCK,
     LOGS,
     MANIFEST,
     SUMMARY,
@@ -60,6 +62,7 @@ class Store:
             RunLockedError: another controller is making this very run.
             StoreError: it cannot be written.
         """
+        run_dir = Path(await anyio.Path(run_dir).absolute())  # an agent played inline may change the working directory
         lock = await to_thread.run_sync(_make, run_dir, manifest)
         async with cls._held(run_dir, manifest, {}, lock) as store:
             yield store
@@ -73,6 +76,7 @@ class Store:
             RunLockedError: another controller holds it; names host and pid.
             StoreError: it is no run directory, a line of it is broken, or it cannot be written.
         """
+        run_dir = Path(await anyio.Path(run_dir).absolute())
         lock, manifest, results = await to_thread.run_sync(_reopen, run_dir)
         async with cls._held(run_dir, manifest, results, lock) as store:
             yield store
@@ -166,6 +170,13 @@ class Store:
                 done.set_exception(one.outcome)
             else:
                 done.set_result(one.outcome)
+
+
+def discard_unused(run_dir: Path) -> None:
+    """Remove a run directory in which no episode was written; one with results is let be."""
+    episodes = run_dir / EPISODES
+    if episodes.exists() and episodes.stat().st_size == 0 and not (run_dir / LOCK).exists():
+        shutil.rmtree(run_dir, ignore_errors=True)
 
 
 def _make(run_dir: Path, manifest: Manifest) -> RunLock:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from store_samples import make_result
 
 from agentflow.channel.messages import AgentInfo
-from agentflow.episode import Call, EpisodeResult, Outcome, usage_by_role
 from agentflow.store import DataInfo, Manifest, Rules
 
 
@@ -21,18 +21,6 @@ def manifest() -> Manifest:
         rules=Rules(model="tiny", sampling={"temperature": 0.7}, n_samples=2, episode_timeout_s=60.0),
         data=DataInfo("math.jsonl", "gsm8k", "f" * 64, 3, ("a", "b", "c")),
     )
-
-
-def make_result(item: str, sample: int = 0, attempt: int = 0, **fields: object) -> EpisodeResult:
-    call = Call(f"call-{item}-{sample}", "chat", 1.0, 0.5, 200, prompt_tokens=10, completion_tokens=5)
-    values: dict[str, object] = {
-        "outcome": Outcome.SCORED,
-        "reward": 1.0,
-        "calls": (call,),
-        "usage": usage_by_role([call]),
-        **fields,
-    }
-    return EpisodeResult(item, sample, attempt, **values)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ WRITE = """
 import asyncio, json, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from conftest import make_result
+from store_samples import make_result
 from agentflow.store import Store, owed
 
 ITEMS = [str(i) for i in range(400)]

@@ -29,7 +29,7 @@ def test_a_resume_owes_what_is_missing_lost_cancelled_or_between_two_tries():
             ended("rejected", outcome=Outcome.REJECTED),
             ended("lost", attempt=3, outcome=Outcome.LOST),
             ended("cancelled", outcome=Outcome.CANCELLED),
-            ended("again", attempt=1, outcome=Outcome.LOST, final=False),
+            ended("again", attempt=1, outcome=Outcome.FAILED, final=False),
             ended("of another run", outcome=Outcome.LOST),
         ]
     )

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from agentflow.episode import Outcome
-from agentflow.errors import RunExistsError, StoreError
+from agentflow.errors import RunExistsError, RunLockedError, StoreError
 from agentflow.store import Store, read_attempts, read_calls, read_manifest, read_results
 
 
@@ -127,6 +127,43 @@ async def test_create_on_a_run_names_the_resume_command(tmp_path, manifest):
         async with Store.create(run, manifest):
             pass
     assert not (run / "run.lock").exists()
+
+
+@pytest.mark.asyncio
+async def test_a_run_that_is_being_written_cannot_be_opened_and_can_be_read(tmp_path, manifest, result):
+    run = tmp_path / "run"
+    async with Store.create(run, manifest) as store:
+        a = await store.append(result("a"))
+        with pytest.raises(RunLockedError, match=f"pid {os.getpid()}"):
+            async with Store.open(run):
+                pass
+        add_to(run / "episodes.jsonl", b'{"half')
+        assert read_results(run) == [a]
+
+
+@pytest.mark.asyncio
+async def test_an_agent_that_changes_the_working_directory_does_not_move_the_run(
+    tmp_path, manifest, result, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    async with Store.create(Path("run"), manifest) as store:
+        monkeypatch.chdir("/")
+        await store.append(result("a"))
+        await store.write_summary({})
+    assert {p.name for p in (tmp_path / "run").iterdir()} == {
+        "run.json", "episodes.jsonl", "traces.jsonl", "tools.jsonl", "logs", "summary.json",
+    }  # fmt: skip
+
+
+@pytest.mark.asyncio
+async def test_a_run_grows_by_a_new_manifest(tmp_path, manifest):
+    async with Store.create(tmp_path / "run", manifest):
+        pass
+    grown = msgspec.structs.replace(manifest, rules=msgspec.structs.replace(manifest.rules, n_samples=8))
+    async with Store.open(tmp_path / "run") as store:
+        await store.write_manifest(grown)
+        assert store.manifest == grown
+    assert read_manifest(tmp_path / "run") == grown
 
 
 @pytest.mark.asyncio
@@ -277,7 +314,7 @@ FILL = """
 import asyncio, resource, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from conftest import make_result
+from store_samples import make_result
 from agentflow.errors import StoreError
 from agentflow.store import Store
 

@@ -162,8 +162,19 @@ def test_arguments_that_come_after_the_next_call_began_are_an_error_instead_of_b
     stream = messages.Stream(BODY)
     stream.feed(fragment(0, id="a", function={"name": "f", "arguments": '{"x":'}))
     stream.feed(fragment(1, id="b", function={"name": "f", "arguments": "{}"}))
-    last = events(stream.feed(fragment(0, function={"arguments": "1}"})))[-1]
-    assert last["type"] == "error"
+    late = fragment(0, function={"arguments": "1}"})
+    late["choices"][0]["delta"]["tool_calls"] *= 2
+    assert [one["type"] for one in events(stream.feed(late))] == ["error"]
+    assert stream.finish() == b""
+
+
+def test_thoughts_after_the_text_need_no_empty_text() -> None:
+    stream = messages.Stream(BODY)
+    for delta in ({"content": "one"}, {"reasoning_content": "hm"}):
+        stream.feed({"choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]})
+    end = ["content_block_stop", "message_delta", "message_stop"]
+    assert [one["type"] for one in events(stream.finish())] == end
+    assert stream.finish() == b""
 
 
 @pytest.mark.parametrize(

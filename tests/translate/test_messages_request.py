@@ -124,6 +124,7 @@ def test_redacted_thinking_stays_behind_and_an_empty_turn_is_kept() -> None:
     redacted = {"type": "redacted_thinking", "data": "xyz"}
     assert asked(HI, assistant(redacted, text("b")), HI)[1] == {"role": "assistant", "content": "b"}
     assert asked(HI, assistant(), HI)[1] == {"role": "assistant", "content": ""}
+    assert asked(user()) == [{"role": "user", "content": ""}]
 
 
 @pytest.mark.parametrize(

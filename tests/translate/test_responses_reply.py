@@ -39,10 +39,10 @@ REPLIES = {
     "cut text": chat("Hel", finish="length"),
     "cut thought": chat("", thought="let me", finish="length"),
     "cut call": chat("", ADD, call("call_b", "add", '{"a": 1, "b'), finish="length"),
+    "cut after a malformed call": chat("", call("call_a", "add", '{"a'), call("call_b", "add", "{}"), finish="length"),
     "filtered": chat("Hel", finish="content_filter"),
     "empty": chat(""),
     "thought only": chat("", thought="hm"),
-    "given up": chat("Hel", finish="abort"),
 }
 
 
@@ -194,15 +194,23 @@ def test_logprobs_go_to_the_text_they_belong_to() -> None:
     token = {"token": "Hi", "logprob": -0.5, "bytes": [72, 105], "top_logprobs": []}
     reply = judged(from_chat({}, chat("Hi", logprobs={"content": [token]})))
     assert reply.output[0].content[0].logprobs[0].logprob == -0.5  # type: ignore[union-attr,index]
-    chunk = {"choices": [{"index": 0, "delta": {"content": "Hi"}, "logprobs": {"content": [token]}}]}
-    assert events(responses.Stream({}).feed(chunk))[-1]["logprobs"] == [token]
+    chunk = {
+        "choices": [{"index": 0, "delta": {"content": "Hi"}, "logprobs": {"content": [token]}, "finish_reason": "stop"}]
+    }
+    stream = responses.Stream({})
+    assert events(stream.feed(chunk))[-1]["logprobs"] == [token]
+    stream.feed(chunk)
+    assert events(stream.finish())[-1]["response"]["output"][0]["content"][0]["logprobs"] == [token, token]
 
 
 def test_a_reply_that_its_worker_gave_up_has_failed() -> None:
-    reply = judged(from_chat({}, REPLIES["given up"]))
-    assert reply.status == "failed"
-    assert reply.error is not None
-    assert "gave this reply up itself" in reply.error.message
+    with pytest.raises(TranslationError, match="gave this reply up itself"):
+        from_chat({}, chat("Hel", finish="abort"))
+    last = streamed(responses, {}, chat("Hel", finish="abort"))[-1]
+    failure = judged(last["response"])
+    assert (last["type"], failure.status) == ("response.failed", "failed")
+    assert failure.error is not None
+    assert "gave this reply up itself" in failure.error.message
 
 
 def test_a_stream_that_ends_without_a_finish_reason_has_failed() -> None:
@@ -232,8 +240,11 @@ def test_arguments_that_come_after_the_next_call_began_fail_the_stream_instead_o
     stream = responses.Stream({})
     stream.feed(fragment(0, id="a", function={"name": "f", "arguments": '{"x":'}))
     stream.feed(fragment(1, id="b", function={"name": "f", "arguments": "{}"}))
-    last = events(stream.feed(fragment(0, function={"arguments": "1}"})))[-1]
-    assert last["type"] == "response.failed"
+    late = fragment(0, function={"arguments": "1}"})
+    late["choices"][0]["delta"]["tool_calls"] *= 2
+    *_, before, last = events(stream.feed(late))
+    assert [before["type"], last["type"]] == ["response.output_item.done", "response.failed"]
+    assert stream.finish() == b""
     assert "went back to the arguments of the call 'a'" in last["response"]["error"]["message"]
 
 
@@ -244,6 +255,15 @@ def test_text_after_a_call_is_another_message_and_comes_back_as_one_turn() -> No
     output = events(written + stream.finish())[-1]["response"]["output"]
     assert [item["type"] for item in output] == ["message", "function_call", "message"]
     assert to_chat({"input": output})["messages"][0]["content"] == "one two"
+
+
+def test_thoughts_after_the_text_need_no_empty_message() -> None:
+    stream = responses.Stream({})
+    for delta in ({"content": "one"}, {"reasoning_content": "hm"}):
+        stream.feed({"choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]})
+    output = events(stream.finish())[-1]["response"]["output"]
+    assert [item["type"] for item in output] == ["message", "reasoning"]
+    assert stream.finish() == b""
 
 
 def test_a_reply_without_choices_is_the_workers_fault() -> None:

@@ -10,9 +10,6 @@ import msgspec
 
 from agentflow.runner.translate import TranslationError
 
-#: What engines call a reply that they gave up themselves (vLLM and SGLang while shutting down).
-ABORTED = frozenset({"abort", "error"})
-
 
 class ToolCall(msgspec.Struct):
     """A call of a tool; ``arguments`` is what the model wrote, JSON or not."""
@@ -76,12 +73,15 @@ def read_reply(chat: Mapping[str, Any]) -> Reply:
     """The first choice of a chat reply.
 
     Raises:
-        TranslationError: there is none.
+        TranslationError: there is none, or the worker gave it up itself.
     """
     choices = chat.get("choices")
     if not choices:
         raise TranslationError("The worker's chat reply has no choices: look into the worker's log.")
     choice = choices[0]
+    finish = choice.get("finish_reason") or "stop"
+    if (problem := given_up(finish)) is not None:
+        raise TranslationError(problem)
     message = choice.get("message") or {}
     ids: set[str] = set()
     calls = []
@@ -93,7 +93,7 @@ def read_reply(chat: Mapping[str, Any]) -> Reply:
         thought=message.get("reasoning_content") or message.get("reasoning") or "",
         text=message.get("content") or message.get("refusal") or "",  # a refusal is what the assistant says
         calls=calls,
-        finish=choice.get("finish_reason") or "stop",
+        finish=finish,
         matched_stop=_matched_stop(choice),
         logprobs=_logprobs(choice),
         tokens=read_tokens(chat.get("usage")),
@@ -164,6 +164,16 @@ class ChunkReader:
         if arguments := function.get("arguments"):
             call.arguments += arguments
             yield Arguments(call, arguments)
+
+
+def given_up(finish: str) -> str | None:
+    """The sentence for a reply that its worker gave up itself (an engine that shuts down), else None.
+
+    It may be cut anywhere, and unlike one that hit its limit that is not the model's doing.
+    """
+    if finish in ("abort", "error"):
+        return f"The worker gave this reply up itself (finish reason {finish!r})."
+    return None
 
 
 def chunk_error(chunk: Mapping[str, Any]) -> str | None:

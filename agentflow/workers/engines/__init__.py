@@ -1,0 +1,8 @@
+"""The engines, by the name that ``rollout.backend`` gives them."""
+
+from __future__ import annotations
+
+from agentflow.workers.engines.base import Engine
+from agentflow.workers.engines.llamacpp import LlamaCpp
+
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (LlamaCpp(),)}

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import pydantic_core
 
-from agentflow.runner.translate import TranslationError
-from agentflow.runner.translate.chat import ABORTED, Tokens, new_id, read_reply
+from agentflow.runner.translate.chat import Tokens, new_id, read_reply
 
 _STOP_REASONS = {"length": "max_tokens", "content_filter": "refusal"}
 
@@ -21,16 +20,14 @@ MALFORMED = "malformed_arguments"
 def from_chat(body: dict[str, Any], chat: dict[str, Any]) -> dict[str, Any]:
     """Say a chat reply as the reply to the Messages request ``body``.
 
-    Of a call that the token limit cut off there is what was complete of its arguments, as Anthropic has it, and
-    ``stop_reason`` is ``max_tokens``: it is not to be run. A reply without text and calls holds one empty text block.
+    Of a call that the token limit cut off there is what was complete of its arguments, as the SDK has it of a stream,
+    and ``stop_reason`` is ``max_tokens``: it is not to be run. A reply without text and calls holds one empty text.
 
     Raises:
         TranslationError: the chat reply has no choices, or the worker gave it up itself.
     """
     reply = read_reply(chat)
-    if reply.finish in ABORTED:
-        raise TranslationError(gave_up(reply.finish))
-    cut = reply.finish in _STOP_REASONS
+    cut = is_cut(reply.finish)
     content = [thinking_block(reply.thought)] if reply.thought else []
     if reply.text or not (reply.calls or (cut and reply.thought)):
         content.append(text_block(reply.text))
@@ -104,11 +101,6 @@ def call_input(arguments: str, cut: bool) -> dict[str, Any]:
 def is_cut(finish: str) -> bool:
     """Whether the reply ends before its end, by the engine's finish reason."""
     return finish in _STOP_REASONS
-
-
-def gave_up(finish: str) -> str:
-    """The sentence for a reply that its worker gave up, which this dialect has no stop_reason for."""
-    return f"The worker gave this reply up itself (finish reason {finish!r})."
 
 
 def error(status: int, message: str, details: Mapping[str, Any] | None = None) -> dict[str, Any]:

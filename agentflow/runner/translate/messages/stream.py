@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from agentflow.runner.translate.chat import (
-    ABORTED,
     Arguments,
     CallStart,
     ChunkReader,
@@ -14,6 +13,7 @@ from agentflow.runner.translate.chat import (
     Thought,
     ToolCall,
     chunk_error,
+    given_up,
 )
 from agentflow.runner.translate.messages import reply
 from agentflow.runner.translate.sse import event
@@ -59,8 +59,9 @@ class Stream:
             return b""
         self._begin({})
         finish = self._reader.finish
-        if not finish or finish in ABORTED:
-            self._fail(reply.gave_up(finish) if finish else "The worker's stream ended without a finish reason.")
+        problem = given_up(finish) if finish else "The worker's stream ended without a finish reason."
+        if problem is not None:
+            self._fail(problem)
             return self._flush()
         only_thought = self._open == "thinking" and self._blocks == 1
         if self._open is None or (only_thought and not reply.is_cut(finish)):

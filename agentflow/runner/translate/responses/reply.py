@@ -6,28 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from agentflow.runner.translate.chat import ABORTED, Tokens, ToolCall, is_object, new_id, read_reply
-
-# What the agent may have set and finds again in the reply; the openai SDK wants some of them to be there.
-_ECHOED: dict[str, Any] = {
-    "instructions": None,
-    "max_output_tokens": None,
-    "max_tool_calls": None,
-    "metadata": {},
-    "parallel_tool_calls": True,
-    "previous_response_id": None,
-    "prompt_cache_key": None,
-    "reasoning": None,
-    "safety_identifier": None,
-    "store": True,
-    "temperature": None,
-    "text": {"format": {"type": "text"}},
-    "tool_choice": "auto",
-    "tools": [],
-    "top_logprobs": None,
-    "top_p": None,
-    "user": None,
-}
+from agentflow.runner.translate.chat import Tokens, ToolCall, is_object, new_id, read_reply
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
@@ -40,7 +19,7 @@ def from_chat(body: dict[str, Any], chat: dict[str, Any]) -> dict[str, Any]:
     empty message.
 
     Raises:
-        TranslationError: the chat reply has no choices.
+        TranslationError: the chat reply has no choices, or the worker gave it up itself.
     """
     reply = read_reply(chat)
     cut = is_cut(reply.finish)
@@ -59,7 +38,6 @@ def from_chat(body: dict[str, Any], chat: dict[str, Any]) -> dict[str, Any]:
 
 def response(body: Mapping[str, Any], chat: Mapping[str, Any]) -> dict[str, Any]:
     """A response in progress; ``chat`` is the chat reply or its first chunk."""
-    echoed = {key: default if body.get(key) is None else body[key] for key, default in _ECHOED.items()}
     return {
         "id": new_id("resp_"),
         "object": "response",
@@ -72,21 +50,19 @@ def response(body: Mapping[str, Any], chat: Mapping[str, Any]) -> dict[str, Any]
         "output": [],
         "truncation": "disabled",
         "usage": None,
-        **echoed,
+        **_echoed(body),
     }
 
 
 def is_cut(finish: str) -> bool:
     """Whether the reply ends before its end, by the engine's finish reason."""
-    return finish in _INCOMPLETE or finish in ABORTED
+    return finish in _INCOMPLETE
 
 
 def ended(
     response: Mapping[str, Any], finish: str, output: list[dict[str, Any]], tokens: Tokens | None
 ) -> dict[str, Any]:
     """The response at its end, by the engine's finish reason."""
-    if finish in ABORTED:
-        return failed(response, f"The worker gave this reply up itself (finish reason {finish!r}).", output, tokens)
     end: dict[str, Any] = {"status": "completed", "output": output, "usage": _usage(tokens)}
     if finish in _INCOMPLETE:
         end |= {"status": "incomplete", "incomplete_details": {"reason": _INCOMPLETE[finish]}}
@@ -159,3 +135,27 @@ def _usage(tokens: Tokens | None) -> dict[str, Any] | None:
         "output_tokens_details": {"reasoning_tokens": tokens.reasoning},
         "total_tokens": tokens.prompt + tokens.completion,
     }
+
+
+def _echoed(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What the agent may have set and finds again in the reply; the openai SDK wants some of them to be there."""
+    fields: dict[str, Any] = {
+        "instructions": None,
+        "max_output_tokens": None,
+        "max_tool_calls": None,
+        "metadata": {},
+        "parallel_tool_calls": True,
+        "previous_response_id": None,
+        "prompt_cache_key": None,
+        "reasoning": None,
+        "safety_identifier": None,
+        "store": True,
+        "temperature": None,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": [],
+        "top_logprobs": None,
+        "top_p": None,
+        "user": None,
+    }
+    return fields | {key: body[key] for key in fields if body.get(key) is not None}

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from agentflow.runner.translate.chat import Arguments, CallStart, ChunkReader, Piece, Text, Thought, chunk_error
+from agentflow.runner.translate.chat import (
+    Arguments,
+    CallStart,
+    ChunkReader,
+    Piece,
+    Text,
+    Thought,
+    chunk_error,
+    given_up,
+)
 from agentflow.runner.translate.responses.open_items import OpenCall, OpenItem, OpenMessage, OpenReasoning
 from agentflow.runner.translate.responses.reply import ended, failed, is_cut, response
 from agentflow.runner.translate.sse import event
@@ -53,8 +62,9 @@ class Stream:
             return b""
         self._begin({})
         finish = self._reader.finish
-        if not finish:
-            self._fail("The worker's stream ended without a finish reason.")
+        problem = given_up(finish) if finish else "The worker's stream ended without a finish reason."
+        if problem is not None:
+            self._fail(problem)
             return self._flush()
         if self._open is None or (isinstance(self._open, OpenReasoning) and not self._output and not is_cut(finish)):
             self._text_item(OpenMessage)  # a reply that says nothing holds an empty message

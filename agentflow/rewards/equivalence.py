@@ -1,0 +1,179 @@
+"""Do two answers mean the same? The rules, in the order they are tried; ``docs/rewards.md`` lists them."""
+
+from __future__ import annotations
+
+import re
+
+from agentflow.rewards import quantity, structure, symbolic
+from agentflow.rewards.magnitude import TooLargeError
+from agentflow.rewards.notation import key, normalise
+from agentflow.rewards.structure import Collection
+
+_CHOICE = re.compile(r"\(?\s*([A-Z])\s*\)?")
+_CHOSEN = re.compile(
+    r"(?:option|choice|answer)?\s*(?:\(\s*([A-Za-z])\s*\)|([A-Za-z])(?=$|\s*[.):])|\[\s*([A-Z])\s*\])", re.I
+)
+_LABEL = re.compile(r"(?:\(\s*[A-J]\s*\)|[A-J]\s*[.)])\s*(?=\S)")
+_WORDS = re.compile(r"[A-Za-z][A-Za-z' -]*[A-Za-z]")
+_CLOCK = re.compile(r"\d{1,2}\s*:\s*\d{2}(?:\s*:\s*\d{2})?\s*([ap]\.?\s*m\.?)?", re.I)
+_MAX_NESTING = 5
+
+
+def equivalent(gold: str, given: str) -> bool:
+    """Whether an answer means the same as the gold answer.
+
+    Raises:
+        TooLargeError: the gold answer is too large to be computed and the given one is written otherwise.
+    """
+    g, p = normalise(gold), normalise(given)
+    if not g or not p:
+        return False
+    if key(g) == key(p):
+        return True
+    choice = _CHOICE.fullmatch(g)
+    if choice is not None:
+        chosen = _CHOSEN.match(p)
+        return chosen is not None and (chosen[1] or chosen[2] or chosen[3]).upper() == choice[1]
+    if _is_words(g):
+        return _bare_words(g) == _bare_words(p)
+    if _same(g, p, 0):
+        return True
+    label = _LABEL.match(p)  # "(B) 42" where the gold is 42
+    return label is not None and _same(g, p[label.end() :].strip(), 0)
+
+
+def _is_words(text: str) -> bool:
+    return _WORDS.fullmatch(text) is not None and len(text) > 2 and "\\" not in text
+
+
+def _bare_words(text: str) -> str:
+    return " ".join(re.sub(r"[^a-z0-9]+", " ", text.lower()).split())
+
+
+def _same(g: str, p: str, depth: int) -> bool:
+    if key(g) == key(p):
+        return True
+    if depth > _MAX_NESTING or not g or not p:
+        return False
+    if _CLOCK.fullmatch(g) or _CLOCK.fullmatch(p):
+        return False  # 12:00 is no ratio; times are compared as written
+    number, given = quantity.quantity(g), quantity.quantity(p)
+    if number is not None and given is not None and quantity.same(number, given):
+        return True
+    if number is not None and given is None:
+        comma = quantity.quantity(p, decimal_comma=True)
+        if comma is not None and quantity.same(number, comma):
+            return True
+    several, many = _collection(g, p)
+    if several is not None or many is not None:
+        return _collections(several, many, g, p, depth)
+    if number is not None and given is not None:
+        return False
+    return _assigned(g, p, depth)
+
+
+def _assigned(g: str, p: str, depth: int) -> bool:
+    """``x = 5`` is 5 and 5 is ``x = 5``; two different names on the left are two different statements."""
+    left, right = structure.assignment(g), structure.assignment(p)
+    if left is not None and right is not None:
+        if left.name == right.name:
+            return _same(left.value, right.value, depth + 1)
+        return symbolic.equal(g, p)
+    if left is not None and not _has_relation(p):
+        return _same(left.value, p, depth + 1)
+    if not _has_relation(g) and "=" in p:
+        return _same(g, p.rpartition("=")[2].strip(), depth + 1)  # the value of a chain is its last member
+    return _computed(g, p)
+
+
+def _has_relation(text: str) -> bool:
+    return re.search(r"[=<>]|\\(?:le|ge|ne|in|approx|equiv)(?![a-z])", text) is not None
+
+
+def _computed(g: str, p: str) -> bool:
+    number, given = quantity.quantity(g), quantity.quantity(p)
+    if number is not None or given is not None:
+        try:
+            decided = _stands_for(number, p) if number is not None else _stands_for(given, g)
+        except TooLargeError:
+            if number is None:
+                raise
+            return False  # a number that has to be written with so many digits is not the gold
+        if decided is not None:
+            return decided
+    return symbolic.equal(g, p)
+
+
+def _stands_for(number: quantity.Quantity | None, expression: str) -> bool | None:
+    return None if number is None else symbolic.stands_for(number, expression)
+
+
+def _collection(g: str, p: str) -> tuple[Collection | None, Collection | None]:
+    """Both as several values; an inequality only where the other side is an interval or an inequality too."""
+    several, many = structure.collection(g), structure.collection(p)
+    left, right = _interval(g), _interval(p)
+    if left is not None and right is not None:
+        return left, right
+    return several, many
+
+
+def _interval(text: str) -> Collection | None:
+    name = structure.assignment(text)
+    text = name.value if name is not None else text
+    union = structure.collection(text)
+    return union if union is not None and union.kind == "union" else structure.interval(text)
+
+
+def _collections(a: Collection | None, b: Collection | None, g: str, p: str, depth: int) -> bool:
+    if a is None or b is None:
+        return _one_and_several(a, b, g, p, depth)
+    if "union" in (a.kind, b.kind):
+        return a.kind == b.kind and _any_order(a.items, b.items, depth)
+    if "set" in (a.kind, b.kind):
+        if {a.kind, b.kind} <= {"set", "list"}:
+            return _covers(a.items, b.items, depth) and _covers(b.items, a.items, depth)
+        return False
+    if a.kind == b.kind == "list":
+        return _any_order(a.items, b.items, depth)
+    pair = len(a.items) == 2 and len(b.items) == 2
+    if "list" not in (a.kind, b.kind) and a.kind != b.kind and pair:
+        return False  # [2, 5) is not [2, 5]
+    return _in_order(a.items, b.items, depth)
+
+
+def _one_and_several(a: Collection | None, b: Collection | None, g: str, p: str, depth: int) -> bool:
+    """A set of one is its element; x = {1, 2} is {1, 2}; everything else has another number of values."""
+    if a is not None and b is None:
+        right = structure.assignment(p)
+        if right is not None:
+            return _same(g, right.value, depth + 1)
+        return len(a.items) == 1 and _same(a.items[0], p, depth + 1)
+    left = structure.assignment(g)
+    if left is not None:
+        return _same(left.value, p, depth + 1)
+    return b is not None and len(b.items) == 1 and _same(g, b.items[0], depth + 1)
+
+
+def _in_order(a: tuple[str, ...], b: tuple[str, ...], depth: int) -> bool:
+    return len(a) == len(b) and all(_same(x, y, depth + 1) for x, y in zip(a, b, strict=True))
+
+
+def _any_order(a: tuple[str, ...], b: tuple[str, ...], depth: int) -> bool:
+    if len(a) != len(b):
+        return False
+    if _in_order(a, b, depth):
+        return True
+    names = {x.name for x in map(structure.assignment, a) if x is not None}
+    if len(names) > 1 and not any(map(structure.assignment, b)):
+        return False  # x = 1, y = 2 given as 2, 1
+    left = list(b)
+    for x in a:
+        match = next((i for i, y in enumerate(left) if _same(x, y, depth + 1)), None)
+        if match is None:
+            return False
+        del left[match]
+    return True
+
+
+def _covers(a: tuple[str, ...], b: tuple[str, ...], depth: int) -> bool:
+    return all(any(_same(x, y, depth + 1) for y in b) for x in a)

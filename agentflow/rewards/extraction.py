@@ -1,0 +1,195 @@
+"""Where in a completion the answer is. Pure; ``docs/rewards.md`` states the rule for users.
+
+What follows the end of thinking (``</think>``) counts, if anything does. In it the first of these that is there:
+
+1. the last ``\\boxed{...}`` (several that only commas, "and" or "or" separate are one list);
+2. what follows the last ``####`` on its line;
+3. what follows the last "answer is", "answer:", "final answer" up to where prose goes on;
+4. the whole text, if it is a formula without prose;
+5. the last formula in a math environment or the last number, whichever ends later;
+6. the whole text, if it is short.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from agentflow.rewards.notation import group_at, trim
+
+_SHORT = 200  # characters: a text answer such as "east" or "no solution"
+
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
+_BETWEEN_BOXES = re.compile(r"[\s$,;.*]*(?:\\\)|\\\(|\\quad|\\text\s*\{)?[\s$]*(?:and|or)?[\s$}]*(?:\\\()?[\s$]*")
+_HASHES = re.compile(r"####[ \t]*([^\n]*\S)")
+_ANSWER = re.compile(
+    r"\b(?:final\s+answer|answer|result|solution|option|choice)\b[^\n.:=]{0,40}?(?:\bis\b|\bare\b|\bequals\b|[:：=])"
+    r"(?:\s*\**\s*(?:therefore|thus|so|simply|just)\b[,:]?)?[\s*_`:]*"
+    r"|\b(?:final\s+)?answer\**[\s*:]*\n+[\s*]*",
+    re.IGNORECASE,
+)
+_ENVIRONMENT = re.compile(
+    r"\$\$(?P<display>.+?)\$\$"
+    r"|(?<![\\$])\$(?P<inline>(?=\S)(?:\\.|[^$\\\n])+?(?<=\S))\$(?!\d)"
+    r"|\\\[(?P<bracket>.+?)\\\]"
+    r"|\\\((?P<paren>.+?)\\\)",
+    re.DOTALL,
+)
+_JOINED = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*")
+_NUMBER = re.compile(
+    r"(?<![\w.\\^{/])[-+\u2212\u2013]?\s?[$€£]?"
+    r"(?:\d{1,3}(?:[,\u00a0\u2009\u202f]\d{3})+|\d{1,3}(?: \d{3})+(?!\d)|\d+)?(?:\.\d+|(?<=\d))"
+    r"(?:[eE][-+]?\d+|\s*(?:×|\\times|\*|x)\s*10\s*\^\s*\{?[-+\u2212]?\d+\}?|,\d+(?![,\d])|\s+\d+/\d+|\s*/\s*\d[\d.]*)?"
+    r"(?:\s*(?:\\?%|°))?"
+)
+_PROSE = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}(?![A-Za-z])")
+_NOT_PROSE = frozenset(
+    "and or sin cos tan cot sec csc log ln exp sqrt arcsin arccos arctan sinh cosh tanh mod pi inf infinity percent "
+    "degrees min max gcd lcm".split()
+)
+_COMMAND = re.compile(r"\\(?:text|mathrm|textbf|mbox|operatorname)\s*\{[^{}]*\}|\\[A-Za-z]+")
+_CHOICE_AT_START = re.compile(r"\(?[A-Z]\)?(?=[\s.,:;)*]|$)")
+_SENTENCE_END = re.compile(r"(?<=[^\d\s])[.!?](?=\s|$)|(?<=\d)[.!?](?=\s|$)|\n")
+
+
+@dataclass(frozen=True)
+class Extract:
+    """What a completion gives as its answer, and by which rule. ``parts``: the boxes or formulas that it joins."""
+
+    text: str
+    rule: str
+    parts: tuple[str, ...] = ()
+
+
+def extract(completion: str) -> Extract | None:
+    """The answer as written, None if there is none."""
+    text = after_thinking(completion).strip()
+    for find in (_boxes, _hashes, _after_phrase, _formula, _last):
+        found = find(text)
+        if found is not None and trim(found.text):
+            return found
+    return Extract(text, "text") if 0 < len(text) <= _SHORT else None
+
+
+def numbers_of_last_sentence(completion: str) -> list[str]:
+    """All numbers of the last sentence that has one: "There are 9 chickens and 10 rabbits"."""
+    text = after_thinking(completion)
+    for sentence in reversed(_SENTENCE_END.split(text)):
+        numbers = [match[0].strip() for match in _NUMBER.finditer(sentence)]
+        if numbers:
+            return numbers
+    return []
+
+
+def after_thinking(completion: str) -> str:
+    """What a reasoning model says after it thought; all of it where the thinking never ends."""
+    _, closed, answer = completion.rpartition("</think>")
+    return answer if closed and answer.strip() else completion
+
+
+def _boxes(text: str) -> Extract | None:
+    boxes: list[tuple[int, int, str]] = []
+    end = 0
+    for match in _BOX.finditer(text):
+        group = group_at(text, match.end()) if match.start() >= end else None
+        if group is not None and group[0].strip():
+            boxes.append((match.start(), group[1], group[0]))
+            end = group[1]
+    if not boxes:
+        return None
+    start, _, content = boxes[-1]
+    contents = [content]
+    for earlier in reversed(boxes[:-1]):
+        if _BETWEEN_BOXES.fullmatch(text, earlier[1], start) is None or earlier[1] == start:
+            break
+        if earlier[2] not in contents:
+            contents.insert(0, earlier[2])
+        start = earlier[0]
+    return Extract(", ".join(contents), "box", tuple(contents))
+
+
+def _hashes(text: str) -> Extract | None:
+    found = _HASHES.findall(text)
+    return Extract(found[-1], "####") if found else None
+
+
+def _after_phrase(text: str) -> Extract | None:
+    for match in reversed(list(_ANSWER.finditer(text))):
+        value = _leading_value(text[match.end() :])
+        if value is not None:
+            return Extract(value, "phrase")
+    return None
+
+
+def _leading_value(rest: str) -> str | None:
+    """The formula, letter or number that a text begins with; else the last number of its first sentence."""
+    environments = _environments_from(rest)
+    if environments is not None:
+        return environments
+    end = _SENTENCE_END.search(rest)
+    sentence = rest[: end.start()] if end is not None else rest
+    sentence = sentence.strip().strip("*_`\"'")
+    choice = _CHOICE_AT_START.match(sentence)
+    if choice is not None:
+        return sentence if _is_formula(sentence) else choice[0]
+    if sentence and _is_formula(sentence):
+        return sentence
+    prose = next((m for m in _PROSE.finditer(_masked(sentence)) if m[0].lower() not in _NOT_PROSE), None)
+    if prose is not None and prose.start() > 0:
+        head = re.sub(r"(?:\s(?:and|or)|[\s,;(–—-])+$", "", sentence[: prose.start()])
+        if re.search(r"\d", head) and _is_formula(head):
+            return head
+    numbers = list(_NUMBER.finditer(sentence))
+    if numbers:
+        return numbers[-1][0]
+    return sentence if sentence and len(sentence.split()) <= 3 else None
+
+
+def _environments_from(rest: str) -> str | None:
+    """Formulas in math environments that a text begins with, joined by commas, "and" or "or"."""
+    match = _ENVIRONMENT.match(rest)
+    if match is None:
+        return None
+    contents = []
+    while match is not None:
+        contents.append(_content(match))
+        joined = _JOINED.match(rest, match.end())
+        match = _ENVIRONMENT.match(rest, joined.end()) if joined is not None and joined[0].strip() else None
+    return ", ".join(contents)
+
+
+def _formula(text: str) -> Extract | None:
+    return Extract(text, "formula") if text and len(text) <= _SHORT and _is_formula(text) else None
+
+
+def _last(text: str) -> Extract | None:
+    environments = [m for m in _ENVIRONMENT.finditer(text) if _content(m).strip()]
+    inside = [(m.start(), m.end()) for m in environments]
+    numbers = [m for m in _NUMBER.finditer(text) if not any(a <= m.start() < b for a, b in inside)]
+    if environments and (not numbers or numbers[-1].end() <= environments[-1].end()):
+        contents = [_content(environments[-1])]
+        following = environments[-1].start()
+        for match in reversed(environments[:-1]):
+            between = _JOINED.fullmatch(text, match.end(), following)
+            if between is None or not between[0].strip():
+                break
+            contents.insert(0, _content(match))
+            following = match.start()
+        return Extract(", ".join(contents), "formula")
+    return Extract(numbers[-1][0].strip(), "number") if numbers else None
+
+
+def _content(match: re.Match[str]) -> str:
+    return next(group for group in match.groups() if group is not None)
+
+
+def _masked(text: str) -> str:
+    return _COMMAND.sub(lambda m: " " * len(m[0]), text)
+
+
+def _is_formula(text: str) -> bool:
+    """No words but names of functions, and something to compute with; dollars of a price are no environment."""
+    if "\n" in text.strip() or text.count("$") % 2:
+        return False
+    words = [word.lower() for word in _PROSE.findall(_masked(text))]
+    return all(word in _NOT_PROSE for word in words) and re.search(r"[\d=\\^+]|^[A-Za-z]$|^\([A-Z]\)$", text) is not None

@@ -1,0 +1,53 @@
+"""The math grade: find the answer in a completion, compare it with the gold answer. Runs in a reward process."""
+
+from __future__ import annotations
+
+import re
+
+from agentflow.rewards.equivalence import equivalent
+from agentflow.rewards.extraction import after_thinking, extract, numbers_of_last_sentence
+from agentflow.rewards.notation import key, normalise, unwrap
+from agentflow.rewards.quantity import quantity
+from agentflow.rewards.structure import collection
+
+
+def gold_answer(answer: object) -> str:
+    """The gold answer as a bare expression: what follows ``####`` (GSM8K), without dollars or a box around it."""
+    text = str(answer)
+    if "####" in text:
+        text = text.rpartition("####")[2]
+    boxed = extract(text) if re.search(r"\\boxed\s*\{", text) else None
+    return unwrap(boxed.text if boxed is not None else text)
+
+
+def grade(completion: str, answer: object) -> float:
+    """1.0 if the completion's answer means the same as the gold ``answer``, else 0.0.
+
+    Raises:
+        ValueError: the gold answer is empty.
+        TooLargeError: the gold answer is too large to be compared with what the completion says.
+    """
+    gold = gold_answer(answer)
+    if not gold:
+        raise ValueError("the gold answer is empty")
+    if key(normalise(after_thinking(completion))) == key(normalise(gold)):
+        return 1.0
+    found = extract(completion)
+    if found is None:
+        return 0.0
+    if equivalent(gold, found.text):
+        return 1.0
+    if len(found.parts) > 1 and all(equivalent(found.parts[-1], part) for part in found.parts):
+        return float(equivalent(gold, found.parts[-1]))  # one value in two spellings is one answer
+    if found.rule == "number":
+        return float(_all_in_one_sentence(gold, completion))
+    return 0.0
+
+
+def _all_in_one_sentence(gold: str, completion: str) -> bool:
+    """A gold of several numbers may be answered in prose, by a sentence that has these numbers and no other."""
+    several = collection(normalise(gold))
+    if several is None or several.kind != "list" or not all(quantity(item) for item in several.items):
+        return False
+    numbers = numbers_of_last_sentence(completion)
+    return len(numbers) == len(several.items) and equivalent(gold, ", ".join(numbers))

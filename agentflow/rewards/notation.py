@@ -1,0 +1,135 @@
+"""One spelling for what people and models write in many: Unicode, spacing and font commands, brackets, short fractions.
+
+Nothing here decides what is equal; two texts that differ after :func:`normalise` may still mean the same. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_CHARACTERS = str.maketrans(
+    {
+        **dict.fromkeys("\u00a0\u2002\u2003\u2004\u2005\u2007\u2008\u2009\u200a\u202f\u3000\t\n\r", " "),
+        **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad", ""),
+        **dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\u2014\ufe63\uff0d", "-"),
+        **dict.fromkeys("\u00d7\u2715\u2a2f", r"\times "),
+        **dict.fromkeys("\u22c5\u00b7\u2219", r"\cdot "),
+        **{"÷": "/", "⁄": "/", "∕": "/", "√": r"\sqrt ", "π": r"\pi ", "∞": r"\infty ", "θ": r"\theta "},
+        **{"≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "±": r"\pm ", "∪": r"\cup ", "∈": r"\in ", "∩": r"\cap "},
+        **{"⩽": r"\le ", "⩾": r"\ge ", "º": "°", "˚": "°", "，": ",", "％": "%", "（": "(", "）": ")", "＝": "="},
+        **{"½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}"},
+        **{digit: f"^{{{i}}}" for i, digit in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
+        **{chr(0xFF10 + i): str(i) for i in range(10)},
+    }
+)
+_FONTS = "text|textbf|textit|textrm|textnormal|mathrm|mathbf|mathit|mathsf|mathtt|mbox|operatorname|rm|bf"
+_FONT = re.compile(rf"\\(?:{_FONTS})\*?\s*\{{([^{{}}]*)\}}")
+_SIZED = re.compile(r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])\s*\.?(?=\s*(?:\\?[\[\](){}|./]|\\[a-zA-Z]|$))")
+_REWRITES = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in [
+        (r"\\(?:displaystyle|textstyle|limits)(?![a-zA-Z])", " "),
+        (r"\\!", ""),
+        (r"\{\s*,\s*\}", ","),
+        (r"(?<!\\)\\(?:[,;:> ]|q?quad(?![a-zA-Z]))|(?<!\\)~", " "),
+        (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
+        (r"\\([$%#&_])", r"\1"),
+        (r"\^\s*\{?\s*\\circ\s*\}?|\\(?:degree|textdegree)s?(?![a-zA-Z])", "°"),
+        (r"\\l(?:eq|eqslant)(?![a-zA-Z])", r"\\le "),
+        (r"\\g(?:eq|eqslant)(?![a-zA-Z])", r"\\ge "),
+        (r"\\neq(?![a-zA-Z])", r"\\ne "),
+        (r"\\lt(?![a-zA-Z])", "<"),
+        (r"\\gt(?![a-zA-Z])", ">"),
+        (r"<=", r"\\le "),
+        (r">=", r"\\ge "),
+        (r"\*\*", "^"),
+        (r"(?<![a-zA-Z\\])(?:infinity|inf)(?![a-zA-Z])", r"\\infty "),
+        (r"\+\s*\\infty", r"\\infty "),
+        (r"\\l(?:brace|Brace)(?![a-zA-Z])", r"\\{"),
+        (r"\\r(?:brace|Brace)(?![a-zA-Z])", r"\\}"),
+        (r"(?<![a-zA-Z\\])sqrt(?=\s*[({\d])", r"\\sqrt"),
+        (r"(?<![a-zA-Z\\])pi(?![a-zA-Z])", r"\\pi "),
+        (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"),
+        (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
+        (r"(\\frac\s*\{[^{}]*\})\s*([0-9a-zA-Z])", r"\1{\2}"),
+        (r"\\sqrt\s*([0-9a-zA-Z])", r"\\sqrt{\1}"),
+        (r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}"),
+        (r"\s+", " "),
+    ]
+]
+_WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("__", "__"), ("`", "`"))
+_UPRIGHT_UNITS = {"m": "meters", "g": "grams", "s": "seconds", "h": "hours", "l": "liters", "L": "liters", "d": "days"}
+_SINGLE_BRACED = re.compile(r"([\^_])\{(\w)\}")
+
+
+@lru_cache(maxsize=4096)
+def normalise(text: str) -> str:
+    """``text`` without its math environment, in one spelling, spaces collapsed, without a full stop at its end."""
+    text = unwrap(text.translate(_CHARACTERS).strip())
+    text = _SIZED.sub("", text)
+    before = None
+    while before != text:  # fonts may be nested: \textbf{\text{(A)}}
+        before, text = text, _FONT.sub(_without_font, text)
+    for pattern, replacement in _REWRITES:
+        text = pattern.sub(replacement, text)
+    return trim(text)
+
+
+def _without_font(match: re.Match[str]) -> str:
+    content = match[1].strip()
+    number_before = match.string[: match.start()].rstrip(" \\,;:!~")[-1:]
+    if number_before.isdigit() or number_before == "}":
+        content = _UPRIGHT_UNITS.get(content, content)  # upright after a number: metres, not the variable m
+    return f" {content} "
+
+
+def unwrap(text: str) -> str:
+    """Take off math environments, boxes and Markdown emphasis that enclose the whole text."""
+    before = None
+    while before != text:
+        before, text = text, trim(text)
+        for opening, closing in _WRAPPERS:
+            inner = text[len(opening) : -len(closing)]
+            whole = len(text) > len(opening) + len(closing) and text.startswith(opening) and text.endswith(closing)
+            if whole and not text.endswith("\\" + closing) and closing not in inner.replace("\\" + closing, ""):
+                text = inner
+                break
+        for command in (r"\boxed", r"\fbox"):
+            if text.startswith(command):
+                group = group_at(text, len(command))
+                if group is not None and group[1] == len(text):
+                    text = group[0]
+    return text
+
+
+def group_at(text: str, position: int) -> tuple[str, int] | None:
+    """Content of the brace group that opens at ``position`` (after spaces) and where it ends; None without one."""
+    while position < len(text) and text[position].isspace():
+        position += 1
+    if position >= len(text) or text[position] != "{":
+        return None
+    depth = 0
+    i = position
+    while i < len(text):
+        if text[i] == "\\":
+            i += 2
+            continue
+        depth += (text[i] == "{") - (text[i] == "}")
+        if depth == 0:
+            return text[position + 1 : i], i + 1
+        i += 1
+    return None
+
+
+def trim(text: str) -> str:
+    """Without surrounding space and without the punctuation that ends a sentence or clause."""
+    text = text.strip()
+    while text and text[-1] in ".,;:" and not text.endswith((r"\,", r"\;", r"\:")):
+        text = text[:-1].rstrip()
+    return text
+
+
+def key(text: str) -> str:
+    """What must be the same for two normalised texts to be the same writing: spaces and idle braces do not count."""
+    return _SINGLE_BRACED.sub(r"\1\2", text.replace(" ", ""))

@@ -1,0 +1,231 @@
+"""Numbers as people write them, exactly: separators, fractions, mixed numbers, percent, currency, units. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+SIGNIFICANT = 6  # a decimal stands for a number that it does not equal only with so many significant digits
+_MAX_EXPONENT = 1000
+
+_CURRENCY = "[$€£¥₹]"
+_GROUPED = r"\d{1,3}(?:[, ]\d{3})+"
+_DECIMAL = rf"(?:(?:{_GROUPED}|\d+)(?:\.\d*)?|\.\d+)"
+_TEN = r"(?:\\times|\\cdot|[x*])\s*10\s*\^\s*(?:\{\s*([+-]?\s*\d+)\s*\}|([+-]?\d+))"
+_SIGN = r"(?P<sign>[+-]?)\s*"
+_FRACTION = r"\\frac\s*\{\s*(-?[\d.,]+)\s*\}\s*\{\s*(-?[\d.,]+)\s*\}"
+_PLAIN = re.compile(rf"({_DECIMAL})(?:[eE]([+-]?\d+)|\s*{_TEN})?")
+_POWER_OF_TEN = re.compile(r"10\s*\^\s*(?:\{\s*([+-]?\d+)\s*\}|([+-]?\d+))(?![\d.^])")
+_REPEATING = re.compile(r"(\d*)\.(\d*)\s*\\overline\s*\{\s*(\d+)\s*\}")
+_LATEX_FRACTION = re.compile(_FRACTION)
+_SLASHED = re.compile(r"(\d[\d,]*(?:\.\d+)?)\s*/\s*(\d[\d,]*(?:\.\d+)?)")
+_MIXED = re.compile(rf"(\d+)\s*{_FRACTION}|(\d+)\s+(?:and\s+)?(\d+)\s*/\s*(\d+)")
+_BASE = re.compile(r"\s*_\s*(?:\{\s*([^{}]+?)\s*\}|(\w))")
+
+_ALIASES = {
+    "%": "percent percentage pct per\u00a0cent",
+    "°": "degree degrees deg",
+    "°c": "°\u00a0c degrees\u00a0celsius celsius",
+    "°f": "°\u00a0f degrees\u00a0fahrenheit fahrenheit",
+    "rad": "rad radian radians",
+    "$": "dollar dollars usd bucks",
+    "€": "euro euros eur",
+    "£": "pound\u00a0sterling gbp",
+    "cent": "cent cents ¢",
+    "mm": "mm millimeter millimeters millimetre millimetres",
+    "cm": "cm centimeter centimeters centimetre centimetres",
+    "m": "m meter meters metre metres",
+    "km": "km kilometer kilometers kilometre kilometres",
+    "in": "in inch inches",
+    "ft": "ft foot feet",
+    "yd": "yd yard yards",
+    "mi": "mi mile miles",
+    "mg": "mg milligram milligrams",
+    "g": "g gram grams",
+    "kg": "kg kilogram kilograms",
+    "lb": "lb lbs pound pounds",
+    "oz": "oz ounce ounces",
+    "ml": "ml milliliter milliliters millilitre millilitres",
+    "l": "l liter liters litre litres",
+    "gal": "gal gallon gallons",
+    "s": "s sec secs second seconds",
+    "min": "min mins minute minutes",
+    "h": "h hr hrs hour hours",
+    "d": "day days",
+    "wk": "week weeks",
+    "mo": "month months",
+    "yr": "yr yrs year years",
+    "mph": "mph",
+    "km/h": "kmh km/h kph kmph",
+    "m/s": "m/s",
+}
+_UNITS = {alias.replace("\u00a0", " "): unit for unit, aliases in _ALIASES.items() for alias in aliases.split(" ")}
+_UNITS |= {unit: unit for unit in _ALIASES}
+_FUNCTIONS = frozenset("sin cos tan cot sec csc log ln exp sqrt arcsin arccos arctan sinh cosh tanh mod and or".split())
+_UNIT_TEXT = re.compile(r"(?P<words>[A-Za-z%°¢$€£][A-Za-z .'/-]*)?(?:\s*\^\s*\{?\s*(?P<power>[23])\s*\}?)?")
+_SQUARED = re.compile(r"^(sq|square|squared|cu|cubic)\s+|\s+(squared|cubed)$")
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number with what was written around it.
+
+    Args:
+        value: exact; a percentage is its number (28 for 28 %).
+        ulp: value of the last decimal place where it was written as a decimal with at least six significant digits,
+            0 where only the exact value counts.
+        unit: canonical name where known ("cm", "%", "°"), the words as written elsewhere, "" without.
+        base: of the number system, as written ("" for none given).
+    """
+
+    value: Fraction
+    ulp: Fraction = Fraction(0)
+    unit: str = ""
+    base: str = ""
+
+
+def quantity(text: str, *, decimal_comma: bool = False) -> Quantity | None:
+    """Read a normalised text that is a number and nothing but a number; None if it is not.
+
+    ``decimal_comma``: read ``3,14`` as 3.14.
+    """
+    text = text.strip()
+    negative = False
+    currency = ""
+    while text and (text[0] in "+-" or re.match(_CURRENCY, text)):
+        if text[0] in "+-":
+            if negative:
+                return None
+            negative = text[0] == "-"
+        elif currency:
+            return None
+        else:
+            currency = text[0]
+        text = text[1:].lstrip()
+    if decimal_comma:
+        text = re.sub(r"^(\d+),(\d+)(?!\d|,)", r"\1.\2", text)
+    read = _unsigned(text)
+    if read is None:
+        return None
+    number, rest = read
+    base = _BASE.match(rest)
+    if base is not None and number.value.denominator == 1 and re.match(r"\d+", text):
+        number, rest = replace(number, base=(base[1] or base[2]).lower()), rest[base.end() :]
+    unit = _unit(rest)
+    if unit is None:
+        return None
+    if negative:
+        number = replace(number, value=-number.value)
+    return replace(number, unit=currency or unit)
+
+
+def same(gold: Quantity, given: Quantity) -> bool:
+    """Whether two numbers with their units say the same.
+
+    A missing unit or base is forgiven; two known and different ones are not. Units are not converted, except that
+    28 % is both 28 and 0.28.
+    """
+    if gold.base and given.base and gold.base != given.base:
+        return False
+    known = set(_ALIASES)
+    if gold.unit != given.unit and _plain(gold.unit) in known and _plain(given.unit) in known:
+        return False
+    if _close(gold, given):
+        return True
+    if (gold.unit == "%") != (given.unit == "%"):
+        return _close(_fraction_of(gold), _fraction_of(given))
+    return False
+
+
+def _plain(unit: str) -> str:
+    return unit.partition("^")[0]
+
+
+def _fraction_of(number: Quantity) -> Quantity:
+    return replace(number, value=number.value / 100, ulp=number.ulp / 100) if number.unit == "%" else number
+
+
+def _close(a: Quantity, b: Quantity) -> bool:
+    # 0.333333 stands for 1/3, 33.3 does not stand for 100/3; of two decimals the shorter must be the longer, rounded
+    return a.value == b.value or abs(a.value - b.value) <= max(a.ulp, b.ulp) / 2
+
+
+def _unsigned(text: str) -> tuple[Quantity, str] | None:
+    mixed = _MIXED.match(text)
+    if mixed is not None:
+        whole, top, bottom = (mixed[1], mixed[2], mixed[3]) if mixed[1] else (mixed[4], mixed[5], mixed[6])
+        if not (top.isdigit() and bottom.isdigit() and int(top) < int(bottom)):
+            return None  # 4 10/3 is no mixed number, nor is it a number with a unit
+        return Quantity(int(whole) + Fraction(int(top), int(bottom))), text[mixed.end() :]
+    for pattern in (_LATEX_FRACTION, _SLASHED):
+        match = pattern.match(text)
+        if match is not None:
+            top_value, bottom_value = _decimal(match[1]), _decimal(match[2])
+            if top_value is None or not bottom_value:
+                return None
+            return Quantity(top_value / bottom_value), text[match.end() :]
+    repeating = _REPEATING.match(text)
+    if repeating is not None:
+        whole, fixed, period = repeating[1] or "0", repeating[2], repeating[3]
+        shift = 10 ** len(fixed)
+        value = Fraction(int(whole + fixed), shift) + Fraction(int(period), shift * (10 ** len(period) - 1))
+        return Quantity(value), text[repeating.end() :]
+    power = _POWER_OF_TEN.match(text)
+    if power is not None:
+        exponent = int(power[1] or power[2])
+        return (Quantity(Fraction(10) ** exponent), text[power.end() :]) if abs(exponent) <= _MAX_EXPONENT else None
+    plain = _PLAIN.match(text)
+    if plain is None or len(plain[1]) > _MAX_EXPONENT:
+        return None
+    exponent = int((plain[2] or plain[3] or plain[4] or "0").replace(" ", ""))
+    value_or_none = _decimal(plain[1])
+    if value_or_none is None or abs(exponent) > _MAX_EXPONENT:
+        return None
+    scale = Fraction(10) ** exponent
+    return Quantity(value_or_none * scale, _ulp(plain[1]) * scale), text[plain.end() :]
+
+
+def _decimal(text: str) -> Fraction | None:
+    digits = text.replace(" ", "")
+    if "," in digits:
+        if re.fullmatch(r"-?\d{1,3}(?:,\d{3})+(?:\.\d*)?", digits) is None:
+            return None
+        digits = digits.replace(",", "")
+    try:
+        return Fraction(digits if not digits.endswith(".") else digits + "0")
+    except ValueError:
+        return None
+
+
+def _ulp(text: str) -> Fraction:
+    whole, point, places = text.partition(".")
+    significant = len((re.sub(r"\D", "", whole) + places).lstrip("0"))
+    if not point or not places or significant < SIGNIFICANT:
+        return Fraction(0)
+    return Fraction(1, 10 ** len(places))
+
+
+def _unit(text: str) -> str | None:
+    """Canonical unit of what follows a number; "" for nothing, None if it is no unit."""
+    rest = text.strip()
+    if not rest:
+        return ""
+    match = _UNIT_TEXT.fullmatch(rest)
+    if match is None or match["words"] is None:
+        return None
+    words = match["words"].strip(" .").lower()
+    squared = _SQUARED.search(words)
+    power = match["power"] or ""
+    if squared is not None:
+        power = "3" if "cu" in squared[0] else "2"
+        words = _SQUARED.sub("", words)
+    known = _UNITS.get(words)
+    if known is None:
+        parts = words.split()
+        spaced = text[0] == " "
+        if not spaced or not parts or any(p in _FUNCTIONS for p in parts) or not any(len(p) >= 3 for p in parts):
+            return None  # letters that stand at a number are algebra: 2ab, 5x
+    elif len(words) == 1 and words.isalpha():
+        return None  # 5 m is five times m; normalise() spells \\text{m} out
+    return (known or words) + (f"^{power}" if power else "")

@@ -1,0 +1,87 @@
+"""A house with doors: a forwarder, its gateway, and scripted workers behind it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+from agentflow.channel.messages import Message, RunnerSettings, WorkerInfo
+from agentflow.episode import Episode
+from agentflow.runner.door import EpisodeDoor
+from agentflow.runner.forward import Forwarder
+from agentflow.runner.gateway import Gateway
+from tests.scripted import Handler, Server, scripted
+
+ALL_APIS = ("chat", "responses", "completions", "messages", "embeddings")
+
+
+@dataclass
+class House:
+    """``servers`` by worker name w0, w1, ...; ``told`` is what the controller was told."""
+
+    forwarder: Forwarder
+    gateway: Gateway
+    servers: dict[str, Server]
+    workers: dict[str, WorkerInfo]
+    told: list[Message] = field(default_factory=list)
+
+    def open(self, episode: Episode | None = None, worker: str = "w0") -> EpisodeDoor:
+        return self.forwarder.open_episode(episode or Episode("item", 0, seed=1), worker)
+
+    def heard(self, kind: type[Message]) -> list[Any]:
+        return [m for m in self.told if isinstance(m, kind)]
+
+    def change(self, name: str, **changes: Any) -> None:
+        """Push a table in which one worker is different."""
+        self.workers[name] = msgspec.structs.replace(self.workers[name], **changes)
+        self.push()
+
+    def push(self) -> None:
+        self.forwarder.set_workers(tuple(self.workers.values()))
+
+
+def lines(door: EpisodeDoor) -> list[dict[str, Any]]:
+    """The trace, decoded."""
+    return [msgspec.json.decode(line) for line in b"".join(door.trace()).splitlines()]
+
+
+HouseMaker = Callable[..., AbstractAsyncContextManager[House]]
+
+
+@asynccontextmanager
+async def _house(
+    *handlers: Handler | None,
+    apis: tuple[str, ...] = ALL_APIS,
+    workers: tuple[WorkerInfo, ...] = (),
+    **settings: Any,
+) -> AsyncIterator[House]:
+    told: list[Message] = []
+    quick = {"request_timeout_s": 30.0, "retry_window_s": 20.0, **settings}
+    forwarder = Forwarder(RunnerSettings(**quick), told.append)
+    async with AsyncExitStack() as stack:
+        servers = {f"w{i}": await stack.enter_async_context(scripted(h)) for i, h in enumerate(handlers)}
+        table = {
+            name: WorkerInfo(name, server.url, "served-model", api_key="worker-key-0123", apis=apis)
+            for name, server in servers.items()
+        } | {w.name: w for w in workers}
+        gateway = await stack.enter_async_context(Gateway.serve(forwarder))
+        house = House(forwarder, gateway, servers, table, told)
+        house.push()
+        yield house
+
+
+@pytest.fixture
+def house() -> HouseMaker:
+    """``async with house(handler, handler, setting=...) as h``: one scripted worker a handler."""
+    return _house
+
+
+@pytest.fixture
+def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries come at once."""
+    monkeypatch.setattr("agentflow.runner.policy.BACKOFF_FIRST_S", 0.0)

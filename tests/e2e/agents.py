@@ -1,0 +1,68 @@
+"""Agents that the end-to-end tests evaluate: no SDK, so that a runner starts fast."""
+
+import asyncio
+import os
+import signal
+
+
+async def ask(data, base_url, api_key, http_client, **body):
+    request = {"model": "default", "messages": [{"role": "user", "content": str(data["question"])}], **body}
+    headers = {"Authorization": f"Bearer {api_key}"}
+    reply = await http_client.post(f"{base_url}/chat/completions", json=request, headers=headers)
+    reply.raise_for_status()
+    return reply.json()
+
+
+class Quick:
+    """One call; scores what the row says."""
+
+    async def run(self, data, base_url, api_key, http_client):
+        await ask(data, base_url, api_key, http_client)
+        return float(data.get("reward", 1.0))
+
+
+class Slow:
+    """Three calls with pauses between them: something to be interrupted."""
+
+    def __init__(self, pause=0.2):
+        self.pause = pause
+
+    async def run(self, data, base_url, api_key, http_client):
+        for _ in range(3):
+            await ask(data, base_url, api_key, http_client)
+            await asyncio.sleep(self.pause)
+        return 1.0
+
+
+class Poison(Slow):
+    """Kills its runner on the row that says so."""
+
+    async def run(self, data, base_url, api_key, http_client):
+        if data.get("poison"):
+            await asyncio.sleep(0.1)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return await super().run(data, base_url, api_key, http_client)
+
+
+class Metrics:
+    """Two named metrics and no headline among them."""
+
+    async def run(self, data, base_url, api_key, http_client):
+        await ask(data, base_url, api_key, http_client)
+        return {"accuracy": 1.0, "style": 0.5}
+
+
+class Plain:
+    """A synchronous run(): one at a time in its runner, its calls through the gateway."""
+
+    def run(self, data, base_url, api_key, http_client):
+        request = {"model": "default", "messages": [{"role": "user", "content": "hello"}]}
+        reply = http_client.post(
+            f"{base_url}/chat/completions", json=request, headers={"Authorization": f"Bearer {api_key}"}
+        )
+        reply.raise_for_status()
+        return 1
+
+
+class NoRun:
+    """Not an agent."""

@@ -1,0 +1,115 @@
+"""Ctrl-C, kill -9, a dying runner: nothing written is lost, nothing is counted twice, no process is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from tests.e2e.conftest import AGENTS, CommandLine, lines, ours, until
+
+RowsFile = Callable[..., Path]
+
+
+def arguments(data: Path, url: str, *more: str, agent: str = "Slow") -> list[str]:
+    here = ["run", f"{AGENTS}:{agent}", "--data", str(data), "--base-url", url, "--max-concurrent", "8"]
+    return [*here, "trial_name=t", "rollout.runners=2", *more]
+
+
+def episodes(agentflow: CommandLine) -> list[dict[str, object]]:
+    return lines(agentflow.cwd / "runs" / "agentflow" / "t" / "episodes.jsonl")
+
+
+def test_kill_9_and_resume_give_every_episode_once_and_play_none_again(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    controller = agentflow.background(*arguments(rows(40), endpoint))
+    until(lambda: len(episodes(agentflow)) >= 10, "ten results")
+    os.kill(controller.pid, signal.SIGKILL)
+    controller.wait()
+    until(lambda: not ours(str(agentflow.cwd)), "the end of every process of the run")
+    before = (agentflow.cwd / "runs/agentflow/t/episodes.jsonl").read_text()
+    done = agentflow("resume", "runs/agentflow/t")
+    assert done.code == 0, done.err
+    after = (agentflow.cwd / "runs/agentflow/t/episodes.jsonl").read_text()
+    assert after.startswith(before[: before.rfind("\n") + 1]), "written lines were changed"
+    counts = Counter(e["item_id"] for e in episodes(agentflow))
+    assert len(counts) == 40
+    assert set(counts.values()) == {1}
+
+
+def test_one_ctrl_c_saves_what_plays_prints_a_partial_table_and_exits_130(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    controller = agentflow.background(*arguments(rows(60), endpoint))
+    until(lambda: len(episodes(agentflow)) >= 10, "ten results")
+    controller.send_signal(signal.SIGINT)
+    out, _ = controller.communicate(timeout=60)
+    assert controller.returncode == 130
+    assert "PARTIAL" in out
+    assert "agentflow resume" in out
+    ended = episodes(agentflow)
+    assert 10 <= len(ended) < 60
+    assert {e["outcome"] for e in ended} == {"scored"}, "what was playing had the time to end"
+    assert not ours(str(agentflow.cwd))
+    done = agentflow("resume", "runs/agentflow/t")
+    assert done.code == 0, done.err
+    assert len({e["item_id"] for e in episodes(agentflow)}) == 60
+    assert len(episodes(agentflow)) == 60
+
+
+def test_a_second_ctrl_c_stops_now_and_leaves_nothing_behind(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    controller = agentflow.background(*arguments(rows(60), endpoint, "--agent-arg", "pause=30"))
+    until(lambda: "60 episodes" in (controller.stdout.readline() if controller.stdout else ""), "the plan")
+    controller.send_signal(signal.SIGINT)
+    until(lambda: "Stopping" in (controller.stdout.readline() if controller.stdout else ""), "the first stop")
+    controller.send_signal(signal.SIGINT)
+    out, _ = controller.communicate(timeout=60)
+    assert controller.returncode == 130
+    assert "Traceback" not in out
+    assert not ours(str(agentflow.cwd))
+
+
+def test_ctrl_c_marks_what_did_not_end_in_its_grace_as_cancelled_and_a_resume_owes_it(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    controller = agentflow.background(*arguments(rows(4), endpoint, "--agent-arg", "pause=60"))
+    until(lambda: "4 episodes" in (controller.stdout.readline() if controller.stdout else ""), "the plan")
+    controller.send_signal(signal.SIGTERM)
+    out, _ = controller.communicate(timeout=90)
+    assert controller.returncode == 130
+    assert Counter(e["outcome"] for e in episodes(agentflow)) == {"cancelled": 4}
+    assert "4 episodes" in out
+
+
+def test_a_killed_runner_loses_no_episode(agentflow: CommandLine, endpoint: str, rows: RowsFile) -> None:
+    controller = agentflow.background(*arguments(rows(40), endpoint))
+    until(lambda: len(episodes(agentflow)) >= 8, "eight results")
+    children = psutil.Process(controller.pid).children(recursive=True)
+    runner = next(p for p in children if "agentflow.runner.main" in p.cmdline() and "-S" not in p.cmdline())
+    runner.kill()
+    out, _ = controller.communicate(timeout=120)
+    assert controller.returncode == 0, out
+    final = [e for e in episodes(agentflow) if e.get("final", True)]
+    again = [e for e in episodes(agentflow) if not e.get("final", True)]
+    assert Counter(e["outcome"] for e in final) == {"scored": 40}
+    assert again, "nothing was playing on the runner that was killed"
+    assert {e["kind"] for e in again} == {"runner_died"}
+
+
+def test_the_episode_that_kills_its_runner_fails_by_itself_and_takes_no_other_with_it(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    data = rows(12, lambda i, row: row.update(poison=i == 5))
+    done = agentflow(*arguments(data, endpoint, agent="Poison"))
+    assert done.code == 0, done.err
+    final = {str(e["item_id"]): e for e in episodes(agentflow) if e.get("final", True)}
+    assert len(final) == 12
+    assert (final["row-5"]["outcome"], final["row-5"]["kind"]) == ("failed", "runner_crash")
+    assert {e["outcome"] for i, e in final.items() if i != "row-5"} == {"scored"}

@@ -1,0 +1,154 @@
+"""The Python interface: evaluate, Controller, the blocking facade; from a script, a thread, a running loop."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentflow import BlockingController, Config, Controller, evaluate, evaluate_sync, load_config, tabulate_stats
+from agentflow.errors import AgentLoadError, WaitTimeoutError
+from tests.e2e.agents import Quick, Slow
+from tests.e2e.conftest import ROOT
+
+ROWS = [{"id": f"r{i}", "question": f"What is {i}?", "reward": i % 2} for i in range(6)]
+
+
+@pytest.fixture
+def config(tmp_path: Path, endpoint: str) -> Config:
+    overrides = [f"base_url={endpoint}", f"cluster.fileroot={tmp_path}", "rollout.runners=1"]
+    return load_config(None, overrides)[0]
+
+
+@pytest.mark.asyncio
+async def test_evaluate_takes_a_class_and_rows(config: Config) -> None:
+    evaluation = await evaluate(Quick, ROWS, config=config, n_samples=2)
+    assert evaluation.complete
+    assert len(evaluation.results) == 12
+    assert evaluation.stats["reward"] == 0.5
+    assert "reward" in tabulate_stats(evaluation.stats)
+
+
+@pytest.mark.asyncio
+async def test_wait_counts_submits_and_gives_them_back_in_submission_order(config: Config) -> None:
+    async with Controller(config) as controller:
+        ids = [controller.submit(row, workflow=Quick, group_size=3) for row in ROWS]
+        first = await controller.wait(2, timeout=60)
+        rest = await controller.wait(timeout=60)
+        assert [s.index for s in first] == sorted(s.index for s in first)
+        assert [s.index for s in rest] == sorted(s.index for s in rest)
+        assert sorted([*first, *rest], key=lambda s: s.index) == sorted([*first, *rest], key=lambda s: ids.index(s.id))
+        assert {s.id for s in [*first, *rest]} == set(ids)
+        assert all(len(s.episodes) == 3 and len(set(s.rewards)) == 1 for s in [*first, *rest])
+        assert controller.export_stats()["episodes/scored"] == 18
+
+
+@pytest.mark.asyncio
+async def test_a_wait_that_times_out_raises_and_loses_nothing(config: Config) -> None:
+    async with Controller(config) as controller:
+        controller.submit(ROWS[0], workflow=Slow(pause=0.3))
+        with pytest.raises(WaitTimeoutError):
+            await controller.wait(1, timeout=0.01)
+        (result,) = await controller.wait(1, timeout=60)
+        assert result.rewards == [1.0]
+
+
+@pytest.mark.asyncio
+async def test_identical_rows_are_two_submits_with_ids_of_their_own(config: Config) -> None:
+    async with Controller(config) as controller:
+        row = {"question": "the same"}
+        ids = [controller.submit(row, workflow=Quick) for _ in range(2)]
+        assert len(set(ids)) == 2
+        assert {s.id for s in await controller.wait(timeout=60)} == set(ids)
+
+
+@pytest.mark.asyncio
+async def test_waiting_for_more_than_was_submitted_is_refused(config: Config) -> None:
+    async with Controller(config) as controller:
+        controller.submit(ROWS[0], workflow=Quick)
+        with pytest.raises(ValueError, match="outstanding"):
+            await controller.wait(2)
+
+
+@pytest.mark.asyncio
+async def test_an_agent_that_cannot_be_loaded_is_told_by_wait(config: Config) -> None:
+    async with Controller(config) as controller:
+        controller.submit(ROWS[0], workflow="tests.e2e.agents.Nobody")
+        with pytest.raises(AgentLoadError, match="Nobody"):
+            await controller.wait(1, timeout=60)
+
+
+@pytest.mark.asyncio
+async def test_a_dotted_path_and_constructor_arguments(config: Config) -> None:
+    async with Controller(config) as controller:
+        controller.submit(ROWS[0], workflow="tests.e2e.agents.Slow", workflow_kwargs={"pause": 0})
+        (result,) = await controller.wait(1, timeout=60)
+        assert result.rewards == [1.0]
+
+
+@pytest.mark.asyncio
+async def test_an_exception_in_the_block_comes_out_as_it_is(config: Config) -> None:
+    with pytest.raises(KeyError):
+        async with Controller(config):
+            raise KeyError("mine")
+
+
+def test_the_blocking_facade_has_the_same_verbs(config: Config) -> None:
+    controller = BlockingController(config).initialize()
+    try:
+        for row in ROWS:
+            controller.submit(row, workflow=Quick)
+        results = controller.wait(len(ROWS), timeout=60)
+        assert [r.id for r in results] == [row["id"] for row in ROWS]
+        assert controller.export_stats()["reward"] == 0.5
+    finally:
+        controller.destroy()
+
+
+@pytest.mark.asyncio
+async def test_evaluate_sync_works_while_a_loop_is_running_and_off_the_main_thread(config: Config) -> None:
+    def play() -> Any:
+        return evaluate_sync(Quick, ROWS, config=config)
+
+    beside = await asyncio.to_thread(play)
+    assert beside.complete
+    inside = play()  # blocks this loop, as a notebook's cell does
+    assert inside.complete
+
+
+def test_evaluate_sync_off_the_main_thread_without_any_loop(config: Config) -> None:
+    out: list[Any] = []
+    thread = threading.Thread(target=lambda: out.append(evaluate_sync(Quick, ROWS[:2], config=config)))
+    thread.start()
+    thread.join(120)
+    assert out
+    assert out[0].complete
+
+
+def test_a_script_without_a_main_guard_that_defines_its_own_class(tmp_path: Path, endpoint: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import agentflow\n"
+        "LEVEL = 0.25\n"
+        "class Mine:\n"
+        "    async def run(self, data, **kw):\n"
+        "        r = await kw['http_client'].post(kw['base_url'] + '/chat/completions', json={'messages': []})\n"
+        "        r.raise_for_status()\n"
+        "        return LEVEL\n"
+        f"e = agentflow.evaluate_sync(Mine, [{{'q': 1}}, {{'q': 2}}], base_url=[{endpoint!r}])\n"
+        "print('reward', e.stats['reward'], e.complete)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "reward 0.25 True" in done.stdout, done.stderr

@@ -1,0 +1,137 @@
+"""``agentflow run`` from the outside: a real controller, real runners, a scripted endpoint."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import AGENTS, CommandLine, lines, ours, scripted_process, until
+
+RowsFile = Callable[..., Path]
+
+
+def run_dir(cwd: Path, trial: str = "t") -> Path:
+    return cwd / "runs" / "agentflow" / trial
+
+
+def test_a_run_prints_its_table_and_leaves_every_file_it_promises(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    data = rows(6, lambda i, row: row.update(reward=i % 2))
+    done = agentflow(
+        "run", f"{AGENTS}:Quick", "--data", str(data), "--n-samples", "2", "--base-url", endpoint, "trial_name=t"
+    )
+    assert done.code == 0, done.err
+    assert "12 of 12 episodes are in the mean" in done.out
+    assert "0.500" in done.out
+    where = run_dir(agentflow.cwd)
+    assert str(where.relative_to(agentflow.cwd)) in done.out
+    episodes = lines(where / "episodes.jsonl")
+    assert sorted((e["item_id"], e["sample_index"]) for e in episodes) == sorted(
+        (f"row-{i}", s) for i in range(6) for s in range(2)
+    )
+    assert len(lines(where / "traces.jsonl")) == 12
+    assert json.loads((where / "summary.json").read_text())["reward"]["mean"] == 0.5
+    manifest = json.loads((where / "run.json").read_text())
+    assert manifest["data"]["n_items"] == 6
+    assert any(path.endswith("agents.py") for path in manifest["agent"]["modules"])
+    assert not ours(str(agentflow.cwd))
+
+
+def test_an_existing_run_is_refused_with_the_resume_command(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    arguments = ("run", f"{AGENTS}:Quick", "--data", str(rows(1)), "--base-url", endpoint, "trial_name=t")
+    assert agentflow(*arguments).code == 0
+    again = agentflow(*arguments)
+    assert again.code == 2
+    assert "agentflow resume" in again.err
+    assert len(lines(run_dir(agentflow.cwd) / "episodes.jsonl")) == 1
+
+
+def test_a_plain_run_is_played_through_the_gateway(agentflow: CommandLine, endpoint: str, rows: RowsFile) -> None:
+    done = agentflow("run", f"{AGENTS}:Plain", "--data", str(rows(4)), "--base-url", endpoint, "trial_name=t")
+    assert done.code == 0, done.err
+    episodes = lines(run_dir(agentflow.cwd) / "episodes.jsonl")
+    assert [e["outcome"] for e in episodes] == ["scored"] * 4
+    assert all(len(e["calls"]) == 1 for e in episodes)  # type: ignore[arg-type]
+
+
+def test_inline_plays_in_the_controller_itself(agentflow: CommandLine, endpoint: str, rows: RowsFile) -> None:
+    done = agentflow(
+        "run", f"{AGENTS}:Quick", "--data", str(rows(3)), "--base-url", endpoint, "--inline", "trial_name=t"
+    )
+    assert done.code == 0, done.err
+    episodes = lines(run_dir(agentflow.cwd) / "episodes.jsonl")
+    assert {e["runner"] for e in episodes} == {"inline"}
+    assert [e["outcome"] for e in episodes] == ["scored"] * 3
+
+
+def test_a_run_without_a_headline_among_its_metrics_stops_and_says_which_key_to_set(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    arguments = ("run", f"{AGENTS}:Metrics", "--data", str(rows(50)), "--base-url", endpoint, "--max-concurrent", "2")
+    stopped = agentflow(*arguments, "trial_name=t")
+    assert stopped.code == 1
+    assert "reward_key" in stopped.err
+    assert len(lines(run_dir(agentflow.cwd) / "episodes.jsonl")) < 10
+    told = agentflow(*arguments, "trial_name=u", "rollout.reward_key=style")
+    assert told.code == 0, told.err
+    assert json.loads((run_dir(agentflow.cwd, "u") / "summary.json").read_text())["reward"]["mean"] == 0.5
+
+
+def test_an_endpoint_that_dies_makes_lost_episodes_and_exit_code_3_and_a_resume_plays_them_elsewhere(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    where = run_dir(agentflow.cwd)
+    little_patience = ["rollout.request_retries=0", "rollout.lost_retries=0", "rollout.runners=1"]
+    arguments = ["run", f"{AGENTS}:Slow", "--data", str(rows(40)), "--max-concurrent", "4", *little_patience]
+    with scripted_process() as url:
+        process = agentflow.background(*arguments, "--base-url", url, "trial_name=t")
+        until(lambda: bool(lines(where / "episodes.jsonl")), "the first result")
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 3, out
+    assert "bounds" in out
+    outcomes = Counter(e["outcome"] for e in lines(where / "episodes.jsonl"))
+    assert set(outcomes) == {"scored", "lost"}
+    done = agentflow("resume", str(where), f"base_url={endpoint}")
+    assert done.code == 0, done.err
+    last = {e["item_id"]: e["outcome"] for e in lines(where / "episodes.jsonl")}
+    assert Counter(last.values()) == {"scored": 40}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "missing.py"], ["missing.py"]),
+        (["run", f"{AGENTS}"], ["Quick", "Slow", "Poison"]),
+        (["run", f"{AGENTS}:Quik"], ["Quik", "Quick"]),
+        (["run", f"{AGENTS}:NoRun"], ["run"]),
+        (["run", f"{AGENTS}:Quick", "--data", "nowhere.jsonl"], ["nowhere.jsonl"]),
+        (["run", f"{AGENTS}:Quick"], ["--data"]),
+        (["run", f"{AGENTS}:Quick", "rolout.runners=2"], ["rolout", "rollout"]),
+        (["run", f"{AGENTS}:Quick", "--backend", "sglang:d4d2"], ["sglang:d4d2"]),
+        (["run", f"{AGENTS}:Slow", "--agent-arg", "pace=3"], ["pace"]),
+        (["run"], ["No agent"]),
+        (["run", f"{AGENTS}:Quick", "stray"], ["stray"]),
+        (["resume", "nowhere"], ["nowhere"]),
+        (["show", "nowhere"], ["nowhere"]),
+        (["run", f"{AGENTS}:Quick", "--config", "nowhere.yaml"], ["nowhere.yaml"]),
+    ],
+)
+def test_a_mistake_is_one_sentence_without_traceback_and_leaves_no_run(
+    agentflow: CommandLine, endpoint: str, arguments: list[str], words: list[str]
+) -> None:
+    if arguments[0] == "run" and "--backend" not in arguments:
+        arguments = [*arguments, "--base-url", endpoint]
+    done = agentflow(*arguments)
+    assert done.code == 2, done.out + done.err
+    assert "Traceback" not in done.err + done.out
+    for word in words:
+        assert word in done.err
+    assert not list(agentflow.cwd.glob("runs/*/*"))
+    assert not ours(str(agentflow.cwd))

@@ -135,3 +135,19 @@ def test_a_mistake_is_one_sentence_without_traceback_and_leaves_no_run(
         assert word in done.err
     assert not list(agentflow.cwd.glob("runs/*/*"))
     assert not ours(str(agentflow.cwd))
+
+
+def test_status_tells_from_another_terminal_what_runs_where(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    agentflow.background(
+        "run", f"{AGENTS}:Slow", "--agent-arg", "pause=20", "--data", str(rows(6)), "--base-url", endpoint,
+        "trial_name=t", "rollout.runners=2",
+    )  # fmt: skip
+    where = run_dir(agentflow.cwd)
+    until(lambda: agentflow("status", str(where)).out.count(" up ") == 3, "two runners and an endpoint that are up")
+    out = agentflow("status", str(where)).out
+    assert "runner-0" in out
+    assert "runner-1" in out
+    assert endpoint in out
+    assert "episodes playing" in out

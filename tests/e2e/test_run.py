@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -145,9 +146,9 @@ def test_status_tells_from_another_terminal_what_runs_where(
         "trial_name=t", "rollout.runners=2",
     )  # fmt: skip
     where = run_dir(agentflow.cwd)
-    until(lambda: agentflow("status", str(where)).out.count(" up ") == 3, "two runners and an endpoint that are up")
-    out = agentflow("status", str(where)).out
-    assert "runner-0" in out
-    assert "runner-1" in out
-    assert endpoint in out
-    assert "episodes playing" in out
+
+    def up() -> set[str]:
+        return set(re.findall(r"^(\S+) +up\b", agentflow("status", str(where)).out, re.MULTILINE))
+
+    until(lambda: up() == {"endpoint-0", "runner-0", "runner-1"}, "two runners and an endpoint that are up")
+    assert endpoint in agentflow("status", str(where)).out

@@ -6,6 +6,7 @@ import re
 
 from agentflow.rewards.equivalence import equivalent
 from agentflow.rewards.extraction import after_thinking, extract, numbers_of_last_sentence
+from agentflow.rewards.magnitude import MAX_LENGTH
 from agentflow.rewards.notation import key, normalise, unwrap
 from agentflow.rewards.quantity import quantity
 from agentflow.rewards.structure import collection
@@ -30,7 +31,8 @@ def grade(completion: str, answer: object) -> float:
     gold = gold_answer(answer)
     if not gold:
         raise ValueError("the gold answer is empty")
-    if key(normalise(after_thinking(completion))) == key(normalise(gold)):
+    whole = after_thinking(completion)
+    if len(whole) <= MAX_LENGTH and key(normalise(whole)) == key(normalise(gold)):
         return 1.0
     found = extract(completion)
     if found is None:

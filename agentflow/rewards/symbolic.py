@@ -165,7 +165,9 @@ def _expressions(a: Any, b: Any) -> bool | None:
 
 
 def _points(names: list[Any]) -> list[dict[Any, Any]]:
-    return [{name: sympy.Rational(row[i % len(row)]) + i // len(row) for i, name in enumerate(names)} for row in _POINTS]
+    return [
+        {name: sympy.Rational(row[i % len(row)]) + i // len(row) for i, name in enumerate(names)} for row in _POINTS
+    ]
 
 
 def _value(expression: Any, point: dict[Any, Any]) -> Any:

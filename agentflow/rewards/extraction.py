@@ -17,8 +17,8 @@ import re
 from dataclasses import dataclass
 
 from agentflow.rewards.magnitude import MAX_LENGTH
-from agentflow.rewards.notation import trim
-from agentflow.rewards.quantity import FUNCTIONS
+from agentflow.rewards.notation import normalise, trim
+from agentflow.rewards.quantity import FUNCTIONS, quantity
 
 _TAIL = 10_000  # characters; an answer that is not in a box stands at the end, and searches stay fast
 _SHORT = 200  # characters: a text answer such as "east" or "no solution"
@@ -42,7 +42,7 @@ _ENVIRONMENT = re.compile(
 )
 _JOINED = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*")
 _NUMBER = re.compile(
-    r"(?<![\w.\\^{/])[-+\u2212\u2013]?\s?[$€£]?"
+    r"(?:(?<![A-Za-z])(?:negative|minus)\s)?(?<![\w.\\^{/])[-+\u2212\u2013]?\s?[$€£]?"
     r"(?:\d{1,3}(?:[,\u00a0\u2009\u202f]\d{3})+|\d{1,3}(?: \d{3})+(?!\d)|\d+)?(?:\.\d+|(?<=\d))"
     r"(?:[eE][-+]?\d+|\s*(?:×|\\times|\*|x)\s*10\s*\^\s*\{?[-+\u2212]?\d+\}?|,\d+(?![,\d])|\s+\d+/\d+|\s*/\s*\d[\d.]*)?"
     r"(?:\s*(?:\\?%|°))?"
@@ -154,7 +154,7 @@ def _leading_value(rest: str) -> str | None:
     choice = _CHOICE_AT_START.match(sentence)
     if choice is not None:
         return sentence if _is_formula(sentence) else choice[0]
-    if sentence and _is_formula(sentence):
+    if sentence and (_is_formula(sentence) or _is_quantity(sentence)):
         return sentence
     prose = next((m for m in _PROSE.finditer(_masked(sentence)) if m[0].lower() not in _NOT_PROSE), None)
     if prose is not None and prose.start() > 0:
@@ -181,7 +181,8 @@ def _environments_from(rest: str) -> str | None:
 
 
 def _formula(text: str) -> Extract | None:
-    return Extract(text, "formula") if text and len(text) <= _SHORT and _is_formula(text) else None
+    found = 0 < len(text) <= _SHORT and (_is_formula(text) or _is_quantity(text))
+    return Extract(text, "formula") if found else None
 
 
 def _last(text: str) -> Extract | None:
@@ -208,6 +209,12 @@ def _content(match: re.Match[str]) -> str:
 
 def _masked(text: str) -> str:
     return _COMMAND.sub(lambda m: " " * len(m[0]), text)
+
+
+def _is_quantity(text: str) -> bool:
+    """A number, perhaps with a unit of a word or two; longer is prose."""
+    number = quantity(normalise(text)) if len(text) <= _SHORT else None
+    return number is not None and len(number.unit.split()) <= 2
 
 
 def _is_formula(text: str) -> bool:

@@ -13,7 +13,8 @@ from typing import Any
 
 import cloudpickle
 
-from agentflow.rewards.pool import DEFAULT_MEMORY_BYTES, DEFAULT_TIMEOUT_S, Call, RewardPool, shared_pool
+from agentflow.rewards.pool import DEFAULT_MEMORY_BYTES, DEFAULT_TIMEOUT_S, RewardPool, shared_pool
+from agentflow.rewards.worker import Call
 
 
 class AsyncRewardWrapper:

@@ -41,6 +41,9 @@ def grade(completion: str, answer: object) -> float:
         return 1.0
     if len(found.parts) > 1 and all(equivalent(found.parts[-1], part) for part in found.parts):
         return float(equivalent(gold, found.parts[-1]))  # one value in two spellings is one answer
+    if found.rule == "box":
+        inside = extract(normalise(found.text[:MAX_LENGTH]))  # \boxed{\text{The answer is } 42}
+        return float(inside is not None and inside.rule == "phrase" and equivalent(gold, inside.text))
     if found.rule == "number":
         return float(_all_in_one_sentence(gold, completion))
     return 0.0

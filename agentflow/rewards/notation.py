@@ -30,6 +30,10 @@ _CHARACTERS = str.maketrans(
         "∈": r"\in ",
         "∩": r"\cap ",
         "⩽": r"\le ",
+        "≈": r"\approx ",
+        "∅": r"\emptyset ",
+        "…": "...",
+        "ℝ": r"\mathbb{R}",
         "⩾": r"\ge ",
         "º": "°",
         "˚": "°",
@@ -79,9 +83,17 @@ _REWRITES = [
         (r"(\\frac\s*\{[^{}]*\})\s*([0-9a-zA-Z])", r"\1{\2}"),
         (r"\\sqrt\s*([0-9a-zA-Z])", r"\\sqrt{\1}"),
         (r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}"),
+        (r"\\varnothing(?![a-zA-Z])|\\\{\s*\\\}", r"\\emptyset "),
+        (r"(?<![a-zA-Z])(?:the set of )?(?:all )?(?:the )?real numbers(?![a-zA-Z])", r"\\mathbb{R}"),
+        (r"\\approx(?![a-z])|(?<![a-zA-Z])(?:approximately|approx\.?)(?![a-zA-Z])", "="),  # judged by the value
+        (r"^\s*=", ""),
+        (r"(?<![a-zA-Z])(?:negative|minus)\s+(?=[\d.$\\])", "-"),
+        (r"\\(?:dot|bar)\s*\{(\d+)\}", r"\\overline{\1}"),
+        (r"(?<=\d)_(?=\d{3}(?!\d))", ""),
         (r"\s+", " "),
     ]
 ]
+_ELLIPSIS = re.compile(r"(\d{1,9}\.\d{0,9}?)(\d{1,6}?)\2+\s*(?:\.\.\.|\\[lc]?dots(?![a-z]))")
 _WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("__", "__"), ("`", "`"))
 _UPRIGHT_UNITS = {"m": "meters", "g": "grams", "s": "seconds", "h": "hours", "l": "liters", "L": "liters", "d": "days"}
 _SINGLE_BRACED = re.compile(r"([\^_])\{(\w)\}")
@@ -90,7 +102,8 @@ _SINGLE_BRACED = re.compile(r"([\^_])\{(\w)\}")
 @lru_cache(maxsize=4096)
 def normalise(text: str) -> str:
     """``text`` without its math environment, in one spelling, spaces collapsed, without a full stop at its end."""
-    text = unwrap(text.translate(_CHARACTERS).strip())
+    text = _ELLIPSIS.sub(r"\1\\overline{\2}", text.translate(_CHARACTERS))  # 0.333... is 1/3
+    text = unwrap(text.strip())
     text = _SIZED.sub("", text)
     before = None
     while before != text:  # fonts may be nested: \textbf{\text{(A)}}
@@ -149,7 +162,7 @@ def group_at(text: str, position: int) -> tuple[str, int] | None:
 def trim(text: str) -> str:
     """Without surrounding space and without the punctuation that ends a sentence or clause."""
     text = text.strip()
-    while text and text[-1] in ".,;:" and not text.endswith((r"\,", r"\;", r"\:")):
+    while text and text[-1] in ".,;:" and not text.endswith((r"\,", r"\;", r"\:", "...")):
         text = text[:-1].rstrip()
     return text
 

@@ -228,6 +228,6 @@ def _unit(text: str) -> str | None:
         spaced = text[0] == " "
         if not spaced or not parts or any(p in FUNCTIONS for p in parts) or not any(len(p) >= 3 for p in parts):
             return None  # letters that stand at a number are algebra: 2ab, 5x
-    elif len(words) == 1 and words.isalpha():
+    elif len(words) == 1 and words.isalpha() and not (power and text[0] == " "):
         return None  # 5 m is five times m; normalise() spells \\text{m} out
     return (known or words) + (f"^{power}" if power else "")

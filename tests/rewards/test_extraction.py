@@ -20,7 +20,7 @@ from agentflow.rewards.extraction import extract
         ("The answer is $x^2$, as $y=1$.", "x^2", "phrase"),
         ("The answers are $1$ and $2$.", "1, 2", "phrase"),
         ("**Final Answer**\n\n$$\\frac12$$\n", "\\frac12", "phrase"),
-        ("Answer: 12 cm. It is not 13.", "12", "phrase"),
+        ("Answer: 12 cm. It is not 13.", "12 cm", "phrase"),
         ("The answer is 42 because geometry proves it", "42", "phrase"),
         ("The answer is that there are 6 birds on 2 trees.", "2", "phrase"),
         ("The answer is 5? No: the answer is 6.", "6", "phrase"),

@@ -113,6 +113,35 @@ async def test_arguments_that_cannot_be_sent_fail_their_own_call_only(pool: Rewa
 
 
 @pytest.mark.asyncio
+async def test_a_process_that_one_call_filled_is_not_used_for_the_next(pool: RewardPool) -> None:
+    held = "held by the module"
+
+    def keep(size: int) -> int:
+        import builtins
+
+        builtins.__dict__[held] = bytearray(b"x") * size
+        return os.getpid()
+
+    limits = {"memory_bytes": 400 * 1024**2, "pool": pool}
+    small = await AsyncRewardWrapper(keep, **limits)(1)  # type: ignore[arg-type]
+    large = await AsyncRewardWrapper(keep, **limits)(330 * 1024**2)  # type: ignore[arg-type]
+    after = await AsyncRewardWrapper(keep, **limits)(1)  # type: ignore[arg-type]
+    assert small == large != after
+
+
+class Unreadable:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return int, ("not a number",)
+
+
+@pytest.mark.asyncio
+async def test_a_value_that_cannot_be_read_here_fails_its_own_call_only(pool: RewardPool) -> None:
+    with pytest.raises(GraderError, match="what it returned cannot be read here"):
+        await AsyncRewardWrapper(Unreadable, pool=pool)()
+    assert await AsyncRewardWrapper(len, pool=pool)("abc") == 3
+
+
+@pytest.mark.asyncio
 async def test_children_of_a_reward_function_end_with_it(pool: RewardPool, tmp_path: Path) -> None:
     def start_child(note: str) -> None:
         child = subprocess.Popen(["sleep", "600"])

@@ -51,7 +51,8 @@ def main(fd: int, parent: int) -> None:
                     function = functions[blob] = _load(blob)
                     _send(parent_end, ("loaded",))  # the time limit counts from here: imports are not the grade's
                 # pickled apart: a value that the parent cannot read must not spoil the message
-                reply = ("returned", _peak_bytes(), pickle.dumps(function(*args, **kwargs)))
+                value = pickle.dumps(function(*args, **kwargs))
+                reply = ("returned", _peak_bytes(), value)
             except (Exception, SystemExit) as e:  # noqa: BLE001 -- whatever it is, it is reported
                 trace = "".join(traceback.format_tb(e.__traceback__))[-_MAX_TRACEBACK:]
                 reply = ("raised", _peak_bytes(), type(e).__name__, str(e)[:_MAX_MESSAGE], trace)

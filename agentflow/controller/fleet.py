@@ -18,13 +18,15 @@ from agentflow.controller.control import Peer
 from agentflow.controller.retry import RunnerEnd
 from agentflow.errors import AgentflowError
 from agentflow.schedulers.base import Copy, Job, Scheduler, State
+from agentflow.store.status import ProcessStatus
 
 log = logging.getLogger(__name__)
 
 POLL_S = 0.5
+TELL_PENDING_S = 60.0
+QUEUE_TIMEOUT_S = 7 * 86_400.0  # deadlines count from a job's start; its time in the queue is the cluster's affair
 CONNECT_DEADLINE_S = 120.0  # from a copy's start to its Hello: imports on a cold shared file system take a minute
 MAX_FRUITLESS = 3  # deaths in a row without anything done in between: the next copy would die as well
-WAITING_NOTICE_S = 10.0  # before a copy that waits for resources is told of
 BACKOFF_S = 1.0  # doubled for every fruitless death
 DRAIN_SOCKET_S = 5.0  # what a dead process had still sent is read first; a dead node's socket never says its end
 
@@ -40,6 +42,8 @@ class Member:
     seen_running_at: float | None = None
     seen_dead_at: float | None = None
     goodbye: str | None = None
+    node: str = ""
+    started_at: float | None = None
     dead: bool = False
     last_error: str = ""
 
@@ -79,9 +83,8 @@ class Fleet:
         self._not_before = 0.0
         self._wake = anyio.Event()
         self._closing = False
-        self._waiting_since: float | None = None
-        self._told_reason = ""
-        self.started = anyio.Event()  # the first copy runs: it waits for the scheduler no more
+        self.running = anyio.Event()
+        self._pending: dict[str, str] = {}
 
     # --- facts pushed in ---
 
@@ -91,7 +94,6 @@ class Fleet:
         if member is None or member.dead or member.peer is not None:
             return None
         member.peer, member.left_at, member.connected_once = peer, None, True
-        self.started.set()
         return member
 
     def left(self, peer: Peer) -> Member | None:
@@ -114,11 +116,42 @@ class Fleet:
         self._closing = True
 
     @property
+    def pending(self) -> dict[str, str]:
+        """Copies that wait for resources, with the scheduler's reason."""
+        return dict(self._pending)
+
+    def status(self, is_up: Callable[[str], bool], episodes: Callable[[str], int]) -> list[ProcessStatus]:
+        """The living copies, for ``status.json``."""
+        found = []
+        for m in self.alive:
+            away = m.left_at is not None
+            state = "waiting" if m.name in self._pending else "away" if away else "up" if is_up(m.name) else "starting"
+            note = self._pending.get(m.name, "")
+            found.append(ProcessStatus(m.name, self.kind, state, m.node, m.started_at, episodes(m.name), note))
+        return found
+
+    @property
     def alive(self) -> list[Member]:
         """Members that are not known to be dead."""
         return [m for m in self.members.values() if not m.dead]
 
     # --- the one task of a fleet ---
+
+    async def until_running(self, tell: Callable[[str], None]) -> None:
+        """Wait until the first copy runs. Says every minute why none does: a queue may be long, and is nobody's fault.
+
+        Raises:
+            AgentflowError: nothing ran for QUEUE_TIMEOUT_S.
+        """
+        with anyio.move_on_after(QUEUE_TIMEOUT_S):
+            while not self.running.is_set():
+                with anyio.move_on_after(TELL_PENDING_S):
+                    await self.running.wait()
+                    return
+                why = next((reason for reason in self._pending.values() if reason), "no reason given")
+                tell(f"{len(self._pending)} {self.kind}(s) wait for resources: {why}")
+            return
+        raise self._give_up(f"none was started in {QUEUE_TIMEOUT_S / 86_400:.0f} days.")
 
     async def run(self) -> None:
         """Start the copies and keep their number until cancelled; raises what ``give_up`` makes."""
@@ -127,7 +160,6 @@ class Fleet:
             copies = await self._scheduler.copies()
             for member in self.alive:
                 await self._examine(member, copies)
-            self._tell_what_waits(copies)
             missing = self.size - len(self.alive)
             if missing > 0 and not self._closing and time.monotonic() >= self._not_before:
                 await self._start(missing)
@@ -146,7 +178,9 @@ class Fleet:
         copy = copies.get(member.name)
         now = time.monotonic()
         if copy is None or copy.state is State.PENDING:
+            self._pending[member.name] = copy.reason if copy is not None else ""
             return
+        self._pending.pop(member.name, None)
         if copy.state is not State.RUNNING:
             member.seen_dead_at = member.seen_dead_at or now
             if member.peer is not None and now - member.seen_dead_at < DRAIN_SOCKET_S:
@@ -155,26 +189,19 @@ class Fleet:
             self._bury(member, end, copy.reason or f"{member.name} is {copy.state}")
             return
         if member.seen_running_at is None:
-            member.seen_running_at = now
-            self.started.set()
+            member.seen_running_at, member.node, member.started_at = now, copy.node, copy.started_at
+            self.running.set()
         silent = member.peer is None and member.left_at is None
         if silent and now - member.seen_running_at > CONNECT_DEADLINE_S:
             reason = f"did not reach the controller in {CONNECT_DEADLINE_S:.0f} s"
-            await self._give_up_on(member, f"{member.name} on {copy.node or 'its node'} {reason}")
+            await self._give_up_on(member, RunnerEnd.NODE, f"{member.name} on {copy.node or 'its node'} {reason}")
         elif member.left_at is not None and now - member.left_at > self._away_grace_s:
-            await self._give_up_on(member, f"{member.name} on {copy.node or 'its node'} lost its channel")
+            # The process lives, but does not speak: native code may hold its GIL for good, which is a crash to the
+            # episodes in it. A network that fails looks the same; nothing fails for it before it failed three times.
+            await self._give_up_on(member, RunnerEnd.CRASHED, f"{member.name} on {copy.node or 'its node'} went silent")
 
-    def _tell_what_waits(self, copies: Mapping[str, Copy]) -> None:
-        waiting = [c for m in self.alive if (c := copies.get(m.name)) is not None and c.state is State.PENDING]
-        now = time.monotonic()
-        self._waiting_since = (self._waiting_since or now) if waiting else None
-        if self._waiting_since is not None and now - self._waiting_since > WAITING_NOTICE_S:
-            if waiting[0].reason != self._told_reason:
-                self._told_reason = waiting[0].reason
-                log.warning("%d of %d %ss wait: %s", len(waiting), self.size, self.kind, waiting[0].reason)
-
-    async def _give_up_on(self, member: Member, reason: str) -> None:
-        self._bury(member, RunnerEnd.NODE, reason)
+    async def _give_up_on(self, member: Member, end: RunnerEnd, reason: str) -> None:
+        self._bury(member, end, reason)
         await self._scheduler.stop([member.name])
 
     def _bury(self, member: Member, end: RunnerEnd, reason: str) -> None:

@@ -19,10 +19,10 @@ from typing import Self
 
 import anyio
 
-from agentflow.errors import SchedulerError
+from agentflow.errors import AgentflowError, SchedulerError
+from agentflow.processes.guarded import GRACE_S
 from agentflow.schedulers import slurm_commands as slurm
 from agentflow.schedulers.base import Copy, Job, State
-from agentflow.schedulers.guarded import GRACE_S
 from agentflow.schedulers.slurm_batch import Batch
 from agentflow.schedulers.slurm_plan import SlurmPlan
 from agentflow.schedulers.slurm_script import batch_script, packs, rendered_step, secrets_file
@@ -62,6 +62,7 @@ class SlurmScheduler:
         self._riders: dict[str, _Rider] = {}
         self._dismissed: dict[str, Copy] = {}  # riders that were stopped before they had a seat
         self._stopping: set[str] = set()
+        self._avoided: set[str] = set()  # jobs in which a copy had to be stopped: their nodes may be the reason
         self._steps = Steps()
         self._watchman = Watchman(plan.name)
         self._looking = anyio.Lock()
@@ -129,6 +130,7 @@ class SlurmScheduler:
     async def stop(self, names: Sequence[str], grace_s: float = GRACE_S) -> None:
         """TERM, then KILL after the grace, with all descendants: the steps, or the jobs that hold no other copy."""
         self._stopping.update(names)
+        self._avoided.update(seat.job_id for name, seat in (await self._steps.seats()).items() if name in names)
         for name in self._riders.keys() & set(names):
             rider = self._riders.pop(name)
             self._dismissed[name] = replace(rider.copy, state=State.EXITED, reason=f"{name} was not needed any more")
@@ -142,10 +144,13 @@ class SlurmScheduler:
         if job.rides_along and self._plan.ride:
             where = "of a worker's job, when one runs"
             return "\n".join([rendered_step(job, name, self._plan.runners, where) for name in job.copy_names])
-        self._check_gpus(job)
         alike: dict[int, list[tuple[str, ...]]] = {}
-        for pack in self._packs(job):
-            alike.setdefault(len(pack), []).append(pack)
+        try:
+            self._check_gpus(job)
+            for pack in self._packs(job):
+                alike.setdefault(len(pack), []).append(pack)
+        except AgentflowError as e:
+            notes.append(f"# {e}")
         for first, *others in alike.values():
             notes += [f"# the same for {' '.join(other)}" for other in others]
             notes.append(self._script(job, first))
@@ -208,7 +213,7 @@ class SlurmScheduler:
         hosts = {b.job_id: b.runs_on for b in self._batches if b.runs_on}
         taken = [seat.job_id for seat in (await self._steps.seats()).values()]
         for rider in list(self._riders.values()) if hosts else []:
-            host = min(hosts, key=taken.count)
+            host = min(hosts, key=lambda job_id: (job_id in self._avoided, taken.count(job_id)))
             taken.append(host)
             await self._steps.start(rider.job, rider.name, self._plan.runners, Seat(host, hosts[host]))
             if self._riders.pop(rider.name, None) is None:  # stopped in the meantime

@@ -14,9 +14,9 @@ from typing import Self
 import anyio
 
 from agentflow.errors import SchedulerError
+from agentflow.processes.guarded import GRACE_S
 from agentflow.schedulers import slurm_commands as slurm
 from agentflow.schedulers.base import Copy, Job
-from agentflow.schedulers.guarded import GRACE_S
 from agentflow.schedulers.slurm_plan import SlurmPlan
 from agentflow.schedulers.slurm_script import rendered_step
 from agentflow.schedulers.slurm_steps import Seat, Steps

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 
 from agentflow.errors import SchedulerError
-from agentflow.logtail import tail
+from agentflow.processes.logtail import tail
 from agentflow.schedulers import slurm_commands as slurm
 from agentflow.schedulers.base import Copy, State
 from agentflow.schedulers.slurm_states import QUEUED, REQUEUED, Row, impossible, judge

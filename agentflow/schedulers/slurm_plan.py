@@ -70,7 +70,7 @@ def slurm_plan(config: Config, token: str) -> SlurmPlan:
         gpus_per_node=cluster.n_gpus_per_node,
         n_nodes=cluster.n_nodes if "n_nodes" in cluster.model_fields_set else None,
         signal_before_s=slurm.signal_before,
-        warnings=tuple(_warnings(config, spec)),
+        warnings=tuple(_warnings(config)),
     )
 
 
@@ -99,9 +99,7 @@ def runner_options(slurm: SlurmConfig) -> Options:
     )
 
 
-def _warnings(config: Config, spec: SchedulingSpec) -> Iterator[str]:
-    if unheeded := [k for k in ("gpu", "port_count", "task_type") if getattr(spec, k) is not None]:
-        yield f"Slurm does nothing for scheduling_spec.{', scheduling_spec.'.join(unheeded)}."
+def _warnings(config: Config) -> Iterator[str]:
     if config.cluster.controller_host is None:
         yield (
             "cluster.controller_host is not set, so workers and runners look for the controller at 127.0.0.1: set it "

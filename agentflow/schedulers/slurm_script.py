@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agentflow.errors import ConfigError
-from agentflow.schedulers import guard
+from agentflow.processes import guard
+from agentflow.processes.guarded import GRACE_S
 from agentflow.schedulers.base import Job
-from agentflow.schedulers.guarded import GRACE_S
 from agentflow.schedulers.local import PACKAGE_ROOT
 from agentflow.schedulers.slurm_plan import Options
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from agentflow.processes.guarded import ending
 from agentflow.schedulers.base import Copy, State
-from agentflow.schedulers.guarded import ending
 
 QUEUE_FORMAT = "%i|%T|%r|%N|%S|%e|%k"
 TIME_FORMAT = {"SLURM_TIME_FORMAT": "%s"}  # environment of squeue: seconds since the epoch

@@ -15,9 +15,9 @@ from typing import Self
 import anyio
 
 from agentflow.errors import SchedulerError
+from agentflow.processes.guarded import GRACE_S
 from agentflow.schedulers import slurm_commands as slurm
 from agentflow.schedulers.base import Copy, Job, Resources, State
-from agentflow.schedulers.guarded import GRACE_S
 from agentflow.schedulers.local import LocalScheduler
 from agentflow.schedulers.slurm_plan import Options
 from agentflow.schedulers.slurm_script import step_command

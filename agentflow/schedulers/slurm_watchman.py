@@ -15,8 +15,8 @@ from pathlib import Path
 import anyio
 
 from agentflow.errors import SchedulerError
-from agentflow.schedulers import guarded
-from agentflow.schedulers.guarded import GuardedProcess
+from agentflow.processes import guarded
+from agentflow.processes.guarded import GuardedProcess
 
 # Its guard sends TERM to all of its children, and scancel must not hear it.
 PROGRAM = 'trap \'trap "" TERM; scancel --name="$1"; rm -rf "$2"; exit 0\' TERM; while :; do sleep 86400 & wait; done'

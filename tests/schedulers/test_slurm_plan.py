@@ -74,14 +74,12 @@ def test_runners_ride_along_unless_they_have_a_partition_or_there_are_no_workers
     assert plan(*overrides).ride is ride
 
 
-def test_what_slurm_does_nothing_for_is_a_warning() -> None:
-    quiet = plan("cluster.controller_host=10.0.0.1", "rollout.scheduling_spec={cpu: 8, mem: 32}")
-    assert quiet.warnings == ()
-    loud = plan("rollout.scheduling_spec={port_count: 2, task_type: worker}", "scheduler.slurm.exclusive=true")
-    assert len(loud.warnings) == 3
-    assert loud.warnings[0] == "Slurm does nothing for scheduling_spec.port_count, scheduling_spec.task_type."
-    assert "cluster.controller_host is not set" in loud.warnings[1]
-    assert "cluster.n_gpus_per_node is not set" in loud.warnings[2]
+def test_what_will_not_work_well_is_a_warning() -> None:
+    assert plan("cluster.controller_host=10.0.0.1", "rollout.scheduling_spec={cpu: 8, mem: 32}").warnings == ()
+    loud = plan("scheduler.slurm.exclusive=true").warnings
+    assert len(loud) == 2
+    assert "cluster.controller_host is not set" in loud[0]
+    assert "cluster.n_gpus_per_node is not set" in loud[1]
 
 
 def test_the_jobs_of_a_run_have_a_name_that_scancel_takes_for_one() -> None:

@@ -107,15 +107,26 @@ def engine_options(config: Config, engine: str) -> dict[str, Any]:
     return section
 
 
+def container_options(config: Config, engine: str) -> dict[str, Any]:
+    """``command`` for an engine in the container image of ``scheduling_spec``, where its own section names none."""
+    specs = config.rollout.scheduling_spec
+    program = {"vllm": "vllm", "sglang": "python3"}.get(engine)
+    if not specs or not specs[0].image or specs[0].container_type == "none" or program is None:
+        return {}
+    mounts = ("--bind", specs[0].mount) if specs[0].mount else ()
+    return {"command": ["apptainer", "exec", "--nv", *mounts, specs[0].image, program]}
+
+
 def engine_spec(config: Config, workers: Allocation, model: str, api_key: str) -> StartEngine:
     """What every supervisor is told; ``log_path`` is filled in for each."""
+    options = engine_options(config, workers.engine)
     return StartEngine(
         engine=workers.engine,
         model=model,
         served_name=DEFAULT_ROLE,
         api_key=api_key,
         log_path="",
-        options=engine_options(config, workers.engine),
+        options=options if options.get("command") else {**options, **container_options(config, workers.engine)},
         tensor_parallel=workers.tensor_parallel,
         pipeline_parallel=workers.pipeline_parallel,
         seed=config.seed,

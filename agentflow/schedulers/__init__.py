@@ -13,4 +13,8 @@ def make_scheduler(config: Config) -> Scheduler:
         from agentflow.schedulers.local import LocalScheduler
 
         return LocalScheduler(config.cluster.n_gpus_per_node)
+    if config.scheduler.type == "ray":
+        from agentflow.schedulers.ray_cluster import RayScheduler
+
+        return RayScheduler(config)
     raise ConfigError(f"scheduler.type={config.scheduler.type} is not there yet: use local.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -51,9 +51,10 @@ def reply_headers(raw: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes
 class AskError(Exception):
     """The request cannot be served; the agent is answered ``status`` with this sentence."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.details = details
 
 
 class Wire(NamedTuple):
@@ -130,7 +131,7 @@ class Ask:
         try:
             chat = translator.to_chat(self.decoded())
         except TranslationError as e:
-            raise AskError(400, str(e)) from e
+            raise AskError(400, str(e), e.details) from e
         filled = self._fills(core, endpoint, Dialect.CHAT, chat)
         return Wire(CHAT_PATH, _encode({**chat, **filled}), filled, translator, False)
 

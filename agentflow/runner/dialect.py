@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -62,10 +63,10 @@ def route(method: str, target: str) -> Route:
     return Route(Dialect.OTHER, path or "/", query)
 
 
-def error_body(dialect: Dialect, status: int, message: str) -> bytes:
+def error_body(dialect: Dialect, status: int, message: str, details: Mapping[str, Any] | None = None) -> bytes:
     """An error as that dialect's clients read it."""
     error = messages.error if dialect is Dialect.MESSAGES else responses.error
-    return msgspec.json.encode(error(status, message))
+    return msgspec.json.encode(error(status, message, details))
 
 
 def error_message(body: bytes, limit: int = 300) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import io
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import msgspec
@@ -23,7 +24,7 @@ from agentflow.runner.entry import Entry
 from agentflow.runner.numbers import read_reply
 from agentflow.runner.policy import Failure, GiveUp, PassOn, Retry, failure_of, hint_of, parse_retry_after
 from agentflow.runner.relay import relay_for
-from agentflow.runner.reply import CLOSED, EPISODE_OVER, JSON, NO_RETRY, Reply, error_reply
+from agentflow.runner.reply import CLOSED, EPISODE_OVER, JSON, NO_RETRY, Reply, error_reply, json_reply
 from agentflow.runner.stream import ReplyStream
 from agentflow.runner.translate import TranslationError
 
@@ -65,6 +66,8 @@ class Exchange:
     async def run(self) -> Reply:
         """The reply. Every way out of here has recorded the call, or left that to the reply's stream."""
         self._door.in_flight.add(self)
+        if self._door.closed:  # by another thread, since the door was asked
+            self.clock.end_episode()
         try:
             return await self._until_answered()
         except EpisodeOverError:
@@ -152,7 +155,7 @@ class Exchange:
                 body = await response.read()
             return self._answered(endpoint, wire, response, body)
         except AskError as e:
-            return self._refused(e.status, str(e))
+            return self._refused(e.status, str(e), e.details)
         except WorkerLeftError:
             return Failed(Failure.TRANSPORT, f"{info.name} went away during the call")
         except aiohttp.ClientError as e:  # before TimeoutError: a connect that timed out is both
@@ -211,8 +214,8 @@ class Exchange:
         self.entry.close(status, None, body, error=error_message(body), hint=hint_of(status, body))
         return Reply(status, headers, body)
 
-    def _refused(self, status: int, message: str) -> Reply:
-        reply = error_reply(self._ask.route.dialect, status, message)
+    def _refused(self, status: int, message: str, details: Mapping[str, Any] | None = None) -> Reply:
+        reply = json_reply(status, error_body(self._ask.route.dialect, status, message, details))
         self.entry.close(status, None, reply.body, error=message)
         return reply
 

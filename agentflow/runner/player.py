@@ -158,8 +158,10 @@ class Player:
         try:
             ending = await self._watch_over(attempt, task, alone)
             await self._cancel_left_behind(attempt, task)
-        finally:
+        except BaseException:  # the runner itself is being cancelled (inline)
             task.cancel()
+            raise
+        finally:
             self._tasks.close(attempt.scope)
             if self._watch is not None:
                 self._watch.forget(attempt.scope)
@@ -186,6 +188,8 @@ class Player:
         await _wait(attempt, {task}, attempt.spent_s() + stop.grace_s)
         if not task.done() and not self.stuck.done():
             self.stuck.set_result(attempt.play.episode)
+            # At once: what the controller sends when it hears of this end must not be started here.
+            self.refuse(f"Episode {attempt.play.episode.id} ignored its cancellation; the runner has to be replaced.")
         return stop.ending
 
     async def _call(self, agent: LoadedAgent, attempt: Attempt, door: EpisodeDoor) -> Ending:

@@ -17,8 +17,8 @@ from anyio.abc import TaskGroup
 
 import agentflow
 from agentflow.errors import SchedulerError
-from agentflow.logtail import tail
-from agentflow.schedulers import guarded
+from agentflow.processes import guarded
+from agentflow.processes.logtail import tail
 from agentflow.schedulers.base import Copy, Job, State
 from agentflow.schedulers.gpus import visible_gpus
 

@@ -14,8 +14,8 @@ import anyio
 
 from agentflow.channel.messages import EngineLoad, StartEngine
 from agentflow.errors import WorkerError
-from agentflow.logtail import tail
-from agentflow.schedulers import guarded
+from agentflow.processes import guarded
+from agentflow.processes.logtail import tail
 from agentflow.workers.engines.base import Engine, Launch
 from agentflow.workers.ports import free_port, is_free
 

@@ -28,7 +28,7 @@ from agentflow.channel.messages import (
     WorkerUp,
 )
 from agentflow.errors import AgentflowError, ConfigError
-from agentflow.schedulers.guarded import GRACE_S
+from agentflow.processes.guarded import GRACE_S
 from agentflow.workers.engine_process import EngineProcess, running
 from agentflow.workers.engines import ENGINES
 from agentflow.workers.engines.base import Engine

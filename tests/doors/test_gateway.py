@@ -179,6 +179,25 @@ async def test_a_client_that_disconnects_cancels_its_request_at_the_worker(house
         assert [c.status for c in door.calls] == [0]
 
 
+async def test_a_client_that_disconnects_from_a_busy_stream_cancels_it_too(house: HouseMaker) -> None:
+    async def endless(ask: Ask) -> Answer:
+        chunk = f"data: {json.dumps(list(chat_chunks('word'))[1])}\n\n".encode()
+        response = await send_events(ask, [], done=False)
+        while True:
+            await response.write(chunk)
+            await asyncio.sleep(0)
+
+    async with house(endless) as h, plain() as client:
+        door = h.open()
+        url = door.base_url + "/chat/completions"
+        async with client.stream("POST", url, json={**CHAT, "stream": True}) as response:
+            async for _ in response.aiter_bytes():
+                break
+        await h.servers["w0"].client_left.wait()
+        assert [c.status for c in door.calls] == [0]
+        assert door.verdict is None
+
+
 async def test_errors_pass_through_with_their_headers(house: HouseMaker) -> None:
     async with house(lambda ask: error(404, "no such model", X_Request_Id="r1")) as h, plain() as client:
         got = await client.post(h.open().base_url + "/chat/completions", json=CHAT)

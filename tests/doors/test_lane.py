@@ -64,6 +64,22 @@ async def test_closing_sends_those_who_wait_away() -> None:
     assert not lane.try_enter()
 
 
+@pytest.mark.asyncio
+async def test_a_waiter_whose_loop_is_gone_is_passed_over() -> None:
+    lane = Lane(1)
+    assert lane.try_enter()
+    dead = asyncio.new_event_loop()
+    abandoned = dead.create_task(lane.enter())
+    dead.call_soon(dead.stop)
+    await asyncio.to_thread(dead.run_forever)
+    dead.close()
+    waiting = asyncio.create_task(lane.enter())
+    await asyncio.sleep(0)
+    lane.leave()
+    assert await waiting
+    assert not abandoned.done()
+
+
 def test_two_loops_never_hold_more_places_than_there_are() -> None:
     lane = Lane(3)
     inside = 0

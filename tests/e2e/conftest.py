@@ -33,10 +33,11 @@ class CommandLine:
 
     cwd: Path
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120", "PYTHONUNBUFFERED": "1"}
+        return {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120", "PYTHONUNBUFFERED": "1", **self.variables}
 
     def __call__(self, *arguments: str) -> Finished:
         done = subprocess.run(

@@ -15,8 +15,8 @@ import os, signal, subprocess, sys, time
 def note():
     with open(sys.argv[1], "a") as f: f.write(f"{os.getpid()}\\n")
 def forever():
-    note()
     if "stubborn" in sys.argv: signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    note()
     while True: time.sleep(60)
 if os.fork() == 0: forever()                       # a plain child
 if os.fork() == 0:                                 # double-forked, in a session of its own: a daemon

@@ -13,7 +13,7 @@ import anyio
 import pytest
 from processes import alive, environment, family, guard_of, pids, wait_gone
 
-from agentflow.schedulers import guarded
+from agentflow.processes import guarded
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs a child subreaper")
 
@@ -149,7 +149,7 @@ PARENT = """
 import os, signal, sys, time
 from pathlib import Path
 import anyio
-from agentflow.schedulers import guarded
+from agentflow.processes import guarded
 async def main():
     process = await guarded.start(sys.argv[2:], env=dict(os.environ), log=Path(sys.argv[1]))
     print(process.pid, flush=True)

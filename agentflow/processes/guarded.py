@@ -1,4 +1,4 @@
-"""Start a command under a guard (:mod:`agentflow.schedulers.guard`), wait for it, stop it with all descendants."""
+"""Start a command under a guard (:mod:`agentflow.processes.guard`), wait for it, stop it with all descendants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import anyio
 from anyio.abc import Process
 
 from agentflow.errors import SchedulerError
-from agentflow.schedulers import guard
+from agentflow.processes import guard
 
 GUARD_START_S = 60.0  # it takes milliseconds; a machine that swaps takes its time
 GRACE_S = 5.0  # between TERM and KILL where nobody said otherwise (the parent died, the command left children)

@@ -30,7 +30,7 @@ from anyio.abc import TaskGroup
 
 from agentflow.config import Config
 from agentflow.errors import SchedulerError
-from agentflow.schedulers import guard, guarded
+from agentflow.processes import guard, guarded
 from agentflow.schedulers.base import Copy, Job, State
 from agentflow.schedulers.local import PACKAGE_ROOT, log_path
 from agentflow.schedulers.ray_link import ActorFailedError, ActorGoneError, RayLink

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from agentflow.logtail import MAX_BYTES, tail
+from agentflow.processes.logtail import MAX_BYTES, tail
 
 GRACE_S = 5.0  # between TERM and KILL when this actor's process dies
 RAY_DEBUGGER = "ray.util.rpdb.set_trace"  # what a breakpoint() in an actor opens; a copy is none
@@ -117,4 +117,4 @@ def _found(guard: str) -> str:
             f"agentflow is neither at {guard} nor in the environment of the cluster's Python: put it where all nodes "
             "see it, or into scheduler.ray.runtime_env"
         )
-    return os.path.join(spec.submodule_search_locations[0], "schedulers", "guard.py")
+    return os.path.join(spec.submodule_search_locations[0], "processes", "guard.py")

@@ -16,9 +16,9 @@ from typing import Any, Self, TypeVar
 
 import anyio
 
-from agentflow import logtail
 from agentflow.config.cluster import RayConfig
 from agentflow.errors import MissingExtraError, SchedulerError
+from agentflow.processes import logtail
 from agentflow.schedulers import ray_host
 
 T = TypeVar("T")

@@ -55,21 +55,20 @@ def impossible(job: str, copies: int, needs: Mapping[str, float], nodes: Sequenc
 
 def missing(needs: Mapping[str, float], free: Mapping[str, float], total: Mapping[str, float]) -> str:
     """Why a copy waits: what it needs of one node, and what the whole cluster has free."""
-    now = ", ".join(
-        f"{described({name: free.get(name, 0)})} of {described({name: total.get(name, 0)})}" for name in needs
-    )
+    now = ", ".join(f"{_number(name, free.get(name, 0))} of {described({name: total.get(name, 0)})}" for name in needs)
     return f"waits for a node with {described(needs)} free; free in the whole cluster: {now}"
 
 
 def described(resources: Mapping[str, float]) -> str:
     """``2 CPUs and 4 GPUs``."""
-    parts = []
-    for name, amount in resources.items():
-        if name == "memory":
-            parts.append(f"{amount / GIB:.0f} GiB of memory")
-        else:
-            parts.append(f"{amount:g} {name}{'s' * (amount != 1)}")
-    return " and ".join(parts)
+    units = {
+        name: " GiB of memory" if name == "memory" else f" {name}{'s' * (n != 1)}" for name, n in resources.items()
+    }
+    return " and ".join(f"{_number(name, amount)}{units[name]}" for name, amount in resources.items())
+
+
+def _number(name: str, amount: float) -> str:
+    return f"{amount / GIB:.0f}" if name == "memory" else f"{amount:g}"
 
 
 def elsewhere(nodes: Sequence[Node], here: str) -> list[str]:

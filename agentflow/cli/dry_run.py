@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import shlex
 
 import click
 
@@ -24,7 +24,7 @@ def print_plan(request: Request) -> None:
     click.echo(f"agent      {request.spec().path}")
     click.echo(f"data       {request.data or configured_source(config) or 'the data set that the agent names'}")
     click.echo(f"run        {run_dir}")
-    click.echo(f"samples    {config.n_samples} an item, sampling {config.sampling() or 'as the engine has it'}")
+    click.echo(f"samples    {config.n_samples} an item, sampling: {config.sampling() or 'the defaults of the engine'}")
     click.echo(f"at once    {launch.concurrency(config) or 'auto'} episodes")
     workers = config.allocation
     if workers is None:
@@ -33,18 +33,18 @@ def print_plan(request: Request) -> None:
     else:
         model = config.checkpoint or "the embedded SmolLM2-135M"
         spec = launch.engine_spec(config, workers, model, api_key="")
-        click.echo(
-            f"workers    {workers.replicas} x {workers.engine}, {workers.gpus_per_replica} GPUs each, model {model}"
-        )
-        click.echo(_indented(scheduler.render(launch.worker_job(workers, config, Path(log_dir), {}))))
-        click.echo("           each of them starts")
-        click.echo(_indented(" ".join(ENGINES[workers.engine].render(spec, port=0).argv)))
+        job = launch.worker_job(workers, config, log_dir, {})
+        gpus = f"{job.resources.gpus} GPUs each" if job.resources.gpus else "on the CPU"
+        click.echo(f"workers    {workers.replicas} x {workers.engine}, {gpus}, model {model}")
+        click.echo(_indented(scheduler.render(job)))
+        click.echo("           each of them starts, on a port that it finds free,")
+        click.echo(_indented(shlex.join(ENGINES[workers.engine].render(spec, port=0).argv)))
     runners = launch.runner_count(config)
     if runners == 0:
         click.echo("runners    inline")
     else:
         click.echo(f"runners    {runners}")
-        click.echo(_indented(scheduler.render(launch.runner_job(config, Path(log_dir), {}))))
+        click.echo(_indented(scheduler.render(launch.runner_job(config, log_dir, {}))))
 
 
 def _indented(text: str) -> str:

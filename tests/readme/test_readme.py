@@ -69,7 +69,7 @@ def test_every_command_of_the_readme_works_one_after_the_other(checkout: Path, e
         )
         print(f"$ {command}\n{done.stdout[-3000:]}")
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-        if " run " in command and "--dry-run" not in command or command == "make demo":
+        if (" run " in command and "--dry-run" not in command) or command == "make demo":
             assert "coverage      100 %" in done.stdout
         if " show " in command:
             assert "call 1" in done.stdout

@@ -2,9 +2,9 @@
 
 Every copy has a placement group of its own with one bundle. A bundle lies on one node, and so do a copy's GPUs. One
 group for all copies would be all or nothing: twelve replicas would wait for the last GPU, while eleven could serve.
-With one bundle PACK and SPREAD are the same to Ray: it takes the node with the largest share free. That spreads
-runners and replicas, so that a lost node takes few of them along; packing would only keep whole nodes free for
-replicas larger than ours, and all replicas of a run are of one size.
+With one bundle PACK and SPREAD are the same to Ray: it takes the node with the most free. That spreads runners and
+replicas, so that a lost node takes few of them along; packing would only keep whole nodes free for replicas larger
+than ours, and all replicas of a run are of one size.
 
 What others on the cluster see: a runtime environment and the arguments of an actor's constructor are kept by the
 cluster's head and shown by its dashboard; the arguments of a method go from this process to the actor's over their own

@@ -7,29 +7,34 @@
 # BASE must be short (Unix sockets lie below it). From the environment: NODES=2 CPUS=4 GPUS=4 (of each node) RAY=ray
 # RAY_PORT=26379 (outside 10002-19999, where Ray's workers listen).
 set -euo pipefail
-base=$1
+base=$1 here=$(dirname "$0")
 nodes=${NODES:-2} cpus=${CPUS:-4} gpus=${GPUS:-4} port=${RAY_PORT:-26379} ray=${RAY:-ray}
 head=127.0.0.10 # not 127.0.0.1, which ray.init rewrites to the machine's outer address
 export RAY_AUTH_MODE=disabled RAY_USAGE_STATS_ENABLED=0 RAY_DISABLE_IMPORT_WARNING=1
-export RAY_
 # A killed raylet is seen in about two seconds.
 checks='{"health_check_initial_delay_ms":1000,"health_check_period_ms":1000,"health_check_timeout_ms":1000,"health_check_failure_threshold":3}'
 mkdir -p "$base"/log "$base"/run
 
-launch() { # launch NAME ARGUMENTS...: a session of its own, by which stop_ray.sh finds all of its processes
+try() { # try NAME ARGUMENTS...: a session of its own, by which stop_ray.sh finds all of its processes
   local name=$1
   shift
   setsid "$ray" start --block --disable-usage-stats --num-cpus "$cpus" --object-store-memory 104857600 "$@" \
     >"$base/log/$name.log" 2>&1 </dev/null &
   echo $! >"$base/run/$name.pid"
-  for _ in $(seq 2400); do
+  while kill -0 "$(cat "$base/run/$name.pid")" 2>/dev/null; do
     grep -q 'Running subprocesses are monitored' "$base/log/$name.log" && return
-    kill -0 "$(cat "$base/run/$name.pid")" 2>/dev/null || break
     sleep 0.1
   done
-  echo "Ray node $name did not come up:" >&2
-  tail -5 "$base/log/$name.log" >&2
+  "$here/stop_ray.sh" "$base" "$name"
   return 1
+}
+
+launch() { # a busy machine is not always within the 30 s that Ray gives a node
+  try "$@" || try "$@" || try "$@" || {
+    echo "Ray node $1 does not come up:" >&2
+    tail -5 "$base/log/$1.log" >&2
+    return 1
+  }
 }
 
 node() { # node NAME I

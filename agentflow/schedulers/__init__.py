@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from agentflow.config import Config
-from agentflow.errors import ConfigError
 from agentflow.schedulers.base import Scheduler
 
 
 def make_scheduler(config: Config) -> Scheduler:
-    """The scheduler that ``scheduler.type`` names; raises ConfigError where this version has none of that type."""
+    """The scheduler that ``scheduler.type`` names; raises MissingExtraError where its package is not installed."""
     if config.scheduler.type == "local":
         from agentflow.schedulers.local import LocalScheduler
 
@@ -24,4 +23,6 @@ def make_scheduler(config: Config) -> Scheduler:
         plan = slurm_plan(config, secrets.token_hex(4))
         job_id = os.environ.get("SLURM_JOB_ID")
         return SlurmScheduler(plan) if job_id is None else AllocationScheduler(plan, job_id)
-    raise ConfigError(f"scheduler.type={config.scheduler.type} is not there yet: use local.")
+    from agentflow.schedulers.ray_cluster import RayScheduler
+
+    return RayScheduler(config)

@@ -27,6 +27,8 @@ _CONFIG = NormalizationConfig(
     basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none", equations=False
 )
 _IMAGINARY = re.compile(r"(?<![A-Za-z\\])i(?![A-Za-z])")
+_TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
+_DEGREES = re.compile(r"(\d+(?:\.\d+)?)\s*°")
 _DIGITS = 50
 _NOISE_BITS = 20
 _POINTS = (  # for letters in alphabetical order, rotated; no relation with small coefficients holds among them
@@ -46,6 +48,8 @@ def parse(text: str, imaginary: bool) -> Any:
         TooLargeError: it must not be computed.
     """
     check_size(text)
+    if _TRIGONOMETRIC.search(text):
+        text = _DEGREES.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
     latex = normalize_latex(text.replace("$", "").replace("%", r"\%").replace("°", ""), config=_CONFIG)
     try:
         found = latex2sympy(latex, is_real=not imaginary, convert_degrees=False, normalization_config=None)
@@ -165,7 +169,9 @@ def _expressions(a: Any, b: Any) -> bool | None:
 
 
 def _points(names: list[Any]) -> list[dict[Any, Any]]:
-    return [{name: sympy.Rational(row[i % len(row)]) + i // len(row) for i, name in enumerate(names)} for row in _POINTS]
+    return [
+        {name: sympy.Rational(row[i % len(row)]) + i // len(row) for i, name in enumerate(names)} for row in _POINTS
+    ]
 
 
 def _value(expression: Any, point: dict[Any, Any]) -> Any:

@@ -17,6 +17,7 @@ VERBS = {
     "run": "Evaluate an agent.",
     "resume": "Play what a run still owes.",
     "show": "Print a run's numbers, or one episode turn by turn.",
+    "data": "Show what an agent would receive of a data set.",
     "serve": "Start workers and a gateway, to try an agent by hand.",
 }
 

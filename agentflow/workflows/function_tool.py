@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 from pydantic import TypeAdapter, ValidationError, validate_call
-from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+from pydantic.errors import PydanticUserError
 
 from agentflow.agents.importing import attribute, find
 from agentflow.errors import UsageError
@@ -37,8 +37,9 @@ class FunctionTool:
             self._call = validate_call(function)
             parameters: Any = function  # TypeAdapter reads a signature as well as a type
             self._parameters = TypeAdapter(parameters).json_schema()
-        except (PydanticUserError, PydanticUndefinedAnnotation) as e:
-            raise UsageError(f"The tool '{self.name}' cannot be described to a model: {e.message}.") from e
+        except (PydanticUserError, NameError) as e:
+            said = str(e).partition("\n")[0].rstrip(".")
+            raise UsageError(f"The tool '{self.name}' cannot be described to a model: {said}.") from e
         if self._parameters.get("type") != "object":
             raise UsageError(f"The tool '{self.name}' has positional-only arguments; models give arguments by name.")
         self._description = inspect.getdoc(function) or ""

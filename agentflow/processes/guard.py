@@ -169,6 +169,7 @@ class Guard:
             left = self.left()
             waited = time.monotonic() - start
             if not left or waited > self.grace_s + KILL_LIMIT_S:
+                self.reap()  # who ended while we looked still has a status to hand on
                 return
             for pid in left:
                 if waited >= self.grace_s:

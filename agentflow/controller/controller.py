@@ -153,7 +153,8 @@ class Controller:
         secret_env = address.environment()
         del secret_env["AGENTFLOW_NAME"]
         scheduler = await enter(make_scheduler(self.config))
-        await self._workers.start_ours(self.config, scheduler, log_dir, secret_env)
+        for note in await self._workers.start_ours(self.config, scheduler, log_dir, secret_env):
+            self._on_message(note)
         if not inline:
             job = launch.runner_job(self.config, log_dir, secret_env)
             self._runners.start_with(scheduler, job, job.copies)

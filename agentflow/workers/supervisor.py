@@ -145,7 +145,7 @@ class Supervisor:
                     info = WorkerInfo(
                         name=self._name,
                         url=process.url,
-                        model=spec.served_name,
+                        model=engine.model_name(spec),
                         api_key=spec.api_key,
                         apis=engine.apis,
                         generation=generation,

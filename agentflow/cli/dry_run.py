@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 
 import click
 import msgspec
@@ -27,7 +26,7 @@ def print_plan(request: Request) -> None:
     click.echo(f"agent      {request.spec().path}")
     click.echo(f"data       {request.data or configured_source(config) or 'the data set that the agent names'}")
     click.echo(f"run        {run_dir}")
-    click.echo(f"samples    {config.n_samples} an item, sampling {config.sampling() or 'as the engine has it'}")
+    click.echo(f"samples    {config.n_samples} an item, sampling: {config.sampling() or 'the defaults of the engine'}")
     click.echo(f"at once    {launch.concurrency(config) or 'auto'} episodes")
     workers = config.allocation
     if workers is None:
@@ -37,22 +36,23 @@ def print_plan(request: Request) -> None:
         model = config.checkpoint or "the embedded SmolLM2-135M"
         engine = ENGINES[workers.engine]
         spec, notes = engine.complete(launch.engine_spec(config, workers, model, api_key=""))
-        job = launch.worker_job(workers, config, Path(log_dir), {})
-        click.echo(f"workers    {workers.replicas} x {workers.engine}, {job.resources.gpus} GPUs each, model {model}")
-        click.echo(_indented(scheduler.render(job)))
-        for rank in range(spec.nodes):
-            node = f" on node {rank} of {spec.nodes}" if spec.nodes > 1 else ""
-            click.echo(f"           each of them starts{node}")
-            of_node = msgspec.structs.replace(spec, node_rank=rank, dist_init_addr="NODE_0:PORT")
-            click.echo(_indented(_shown(engine.render(of_node, port=0))))
+        job = launch.worker_job(workers, config, log_dir, {})
+        gpus = f"{job.resources.gpus} GPUs each" if job.resources.gpus else "on the CPU"
+        click.echo(f"workers    {workers.replicas} x {workers.engine}, {gpus}, model {model}")
         for note in notes:
             click.echo(f"           {note}")
+        click.echo(_indented(scheduler.render(job)))
+        for rank in range(spec.nodes):
+            where = f" on node {rank} of {spec.nodes}" if spec.nodes > 1 else ""
+            click.echo(f"           each of them starts{where}, on a port that it finds free,")
+            of_node = msgspec.structs.replace(spec, node_rank=rank, dist_init_addr="NODE_0:PORT")
+            click.echo(_indented(_shown(engine.render(of_node, port=0))))
     runners = launch.runner_count(config)
     if runners == 0:
         click.echo("runners    inline")
     else:
         click.echo(f"runners    {runners}")
-        click.echo(_indented(scheduler.render(launch.runner_job(config, Path(log_dir), {}))))
+        click.echo(_indented(scheduler.render(launch.runner_job(config, log_dir, {}))))
 
 
 def _shown(launch: Launch) -> str:

@@ -34,14 +34,17 @@ def concurrency(config: Config) -> int | None:
 def runner_count(config: Config) -> int:
     """Runner processes: as asked for, else one for every EPISODES_A_RUNNER episodes, up to the cores of this machine.
 
-    0 means inline.
+    Where the number of episodes is auto, the embedded engine's slots stand for it. 0 means inline.
     """
     asked = config.rollout.runners
     if asked == "inline":
         return 0
     if asked != "auto":
         return asked
-    most = concurrency(config) or EPISODES_A_RUNNER * (os.cpu_count() or 1)
+    workers = config.allocation
+    embedded = workers is not None and workers.engine == "llamacpp"
+    slots = workers.replicas * config.llamacpp.n_parallel if workers and embedded else None
+    most = concurrency(config) or slots or EPISODES_A_RUNNER * (os.cpu_count() or 1)
     return max(1, min(os.cpu_count() or 1, math.ceil(most / EPISODES_A_RUNNER)))
 
 

@@ -41,7 +41,7 @@ class Sglang:
 
     name = "sglang"
     # Not its own responses and messages: see docs/engines.md.
-    apis: tuple[str, ...] = ("chat", "completions", "embeddings")
+    apis: tuple[str, ...] = ("chat", "completions")
     health_path = "/health"  # takes a little more than a second, and answers 503 while the server starts
     metrics_path = "/metrics"
 

@@ -37,7 +37,7 @@ class Vllm:
 
     name = "vllm"
     # Not its own responses and messages: see docs/engines.md.
-    apis: tuple[str, ...] = ("chat", "completions", "embeddings")
+    apis: tuple[str, ...] = ("chat", "completions")
     health_path = "/health"
     metrics_path = "/metrics"
 

@@ -31,7 +31,7 @@ def flags(options: Mapping[str, Any], *, negatable: bool = False) -> list[str]:
     argv: list[str] = []
     for name, value in options.items():
         flag = "--" + name.replace("_", "-")
-        if value is None or value == () or value == []:
+        if value is None or value in ("", (), [], {}):
             continue
         if value is True:
             argv.append(flag)

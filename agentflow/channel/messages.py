@@ -295,6 +295,9 @@ class StartEngine(Message, frozen=True):
     Args:
         engine: ``llamacpp``, ``vllm`` or ``sglang``.
         options: the engine's own section of the configuration (``vllm.*``, ``sglang.*``, ``llamacpp.*``).
+        adapter: the LoRA adapter to ask for, of those that the options load; empty: the only one, or none.
+        nodes: over which one replica spreads; ``node_rank`` is this node's, and rank 0 serves.
+        dist_init_addr: ``host:port`` of rank 0, on which the nodes of a replica meet.
         api_key: the key that the engine is to require.
         log_path: file for the engine's output.
         deadline_s: from the start of the engine to its first healthy answer.
@@ -311,6 +314,10 @@ class StartEngine(Message, frozen=True):
     options: dict[str, Any] = {}
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
+    adapter: str = ""
+    nodes: int = 1
+    node_rank: int = 0
+    dist_init_addr: str = ""
     seed: int = 1
     host: str = "127.0.0.1"
     deadline_s: float = 1200.0

@@ -131,8 +131,7 @@ class Controller:
         try:
             await self._open()
         except BaseException:
-            with anyio.CancelScope(shield=True):
-                await self._stack.aclose()
+            await self._stack.aclose()  # what must not be cut short shields itself; a scope around task groups may not
             raise
         return self
 
@@ -160,7 +159,8 @@ class Controller:
         secret_env = address.environment()
         del secret_env["AGENTFLOW_NAME"]
         scheduler = await enter(make_scheduler(self.config))
-        await self._workers.start_ours(self.config, scheduler, log_dir, secret_env)
+        for note in await self._workers.start_ours(self.config, scheduler, log_dir, secret_env):
+            self._on_message(note)
         if not inline:
             job = launch.runner_job(self.config, log_dir, secret_env)
             self._runners.start_with(scheduler, job, job.copies)

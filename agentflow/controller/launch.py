@@ -100,11 +100,36 @@ def run_directory(config: Config) -> Path:
 
 
 def engine_options(config: Config, engine: str) -> dict[str, Any]:
-    """The engine's own section, without what is not set."""
+    """The engine's own section, without what is not set, and what other sections say of how it serves the model."""
     section: dict[str, Any] = getattr(config, engine).model_dump(mode="json", exclude_none=True)
-    if engine == "llamacpp" and config.allocation is not None:
-        section.setdefault("n_threads", max(1, (os.cpu_count() or 1) // config.allocation.replicas))
-    return section
+    if engine == "llamacpp":
+        if config.allocation is not None:
+            section.setdefault("n_threads", max(1, (os.cpu_count() or 1) // config.allocation.replicas))
+        return section
+    agent = config.rollout.agent
+    elsewhere = {
+        "dtype": config.actor.dtype,
+        "tokenizer_path": config.tokenizer_path if config.tokenizer_path != config.checkpoint else None,
+        "tool_call_parser": agent.tool_call_parser,
+        "reasoning_parser": agent.reasoning_parser,
+        "chat_template_kwargs": agent.chat_template_kwargs,
+    }
+    return {**{k: v for k, v in elsewhere.items() if v}, **section}
+
+
+def nodes_a_replica(config: Config, workers: Allocation) -> int:
+    """Nodes that one replica needs; 1 where the GPUs of a node are not said, or none are used."""
+    return math.ceil(workers.gpus_per_replica / (config.cluster.n_gpus_per_node or workers.gpus_per_replica))
+
+
+def check_nodes(spec: StartEngine) -> None:
+    """Raises ConfigError for a replica that spreads over several nodes: its commands are rendered, not started."""
+    if spec.nodes > 1:
+        gpus = spec.tensor_parallel * spec.pipeline_parallel
+        raise ConfigError(
+            f"A replica of {gpus} GPUs needs {spec.nodes} nodes (cluster.n_gpus_per_node), which agentflow does not "
+            "start itself: --dry-run prints the command of each node; start them and name the first by --base-url."
+        )
 
 
 def container_options(config: Config, engine: str) -> dict[str, Any]:
@@ -129,6 +154,8 @@ def engine_spec(config: Config, workers: Allocation, model: str, api_key: str) -
         options=options if options.get("command") else {**options, **container_options(config, workers.engine)},
         tensor_parallel=workers.tensor_parallel,
         pipeline_parallel=workers.pipeline_parallel,
+        adapter=config.rollout.lora_name or config.generation.lora_name or "",
+        nodes=nodes_a_replica(config, workers),
         seed=config.seed,
         deadline_s=config.rollout.setup_timeout,
     )

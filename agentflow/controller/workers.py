@@ -87,18 +87,25 @@ class Workers:
 
     async def start_ours(
         self, config: Config, scheduler: Scheduler, log_dir: Path, secret_env: Mapping[str, str]
-    ) -> None:
+    ) -> tuple[str, ...]:
         """Have the workers that the configuration asks for, once :meth:`run` is entered; none with existing endpoints.
+
+        Returns:
+            A sentence for the user for each setting that was read off the model.
 
         Raises:
             UsageError: the model or the engine is not to be had here.
         """
         wanted = config.allocation
         if wanted is None:
-            return
+            return ()
         model = await anyio.to_thread.run_sync(launch.model_of, config, wanted)
-        self._spec = launch.engine_spec(config, wanted, model, api_key=secrets.token_urlsafe(32))
-        ENGINES[wanted.engine].check(self._spec)
+        engine = ENGINES[wanted.engine]
+        asked = launch.engine_spec(config, wanted, model, api_key=secrets.token_urlsafe(32))
+        self._spec, notes = await anyio.to_thread.run_sync(engine.complete, asked)
+        if config.scheduler.type == "local":  # elsewhere the engine need not be on this machine; its supervisor checks
+            engine.check(self._spec)
+        launch.check_nodes(self._spec)
         self._log_dir = log_dir
         self._fleet = Fleet(
             "worker",
@@ -109,6 +116,7 @@ class Workers:
             on_gone=self._gone,
             give_up=lambda detail: WorkerError(f"No {wanted.engine} worker stays up: {detail}"),
         )
+        return notes
 
     async def run(self) -> None:
         """Keep the fleet alive until cancelled."""

@@ -25,11 +25,13 @@ class Message(msgspec.Struct, frozen=True, tag=True):
 
 class AgentSpec(msgspec.Struct, frozen=True):
     """An agent as the user named it: ``path`` (``file.py[:Class]``, ``pkg.mod:Class``, ``pkg.mod.Class``) or a
-    cloudpickled class, instance or function, with its constructor's arguments."""
+    cloudpickled class, instance or function, with its constructor's arguments: ``kwargs`` as they are, ``objects``
+    (what is no plain data) cloudpickled."""
 
     path: str = ""
     pickled: bytes = b""
     kwargs: dict[str, Any] = {}
+    objects: dict[str, bytes] = {}
 
 
 class AgentInfo(msgspec.Struct, frozen=True):

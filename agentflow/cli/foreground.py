@@ -14,6 +14,7 @@ import anyio
 import click
 from rich.console import Console
 
+from agentflow.agents.spec import agent_spec
 from agentflow.channel.messages import AgentSpec
 from agentflow.config import Config
 from agentflow.controller.evaluate import Evaluation, Plan, Watcher, play_run
@@ -46,7 +47,7 @@ class Request:
         path = self.agent or self.config.agent_path
         if not path:
             raise AgentLoadError("No agent: name one (agentflow run agent.py), or set workflow in the configuration.")
-        return AgentSpec(path=path, kwargs={**self.config.agent_kwargs, **self.agent_kwargs})
+        return agent_spec(path, {**self.config.agent_kwargs, **self.agent_kwargs})
 
 
 def agent_arguments(pairs: Sequence[str]) -> dict[str, Any]:

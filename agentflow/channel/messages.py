@@ -42,12 +42,14 @@ class AgentInfo(msgspec.Struct, frozen=True):
         is_async: ``run`` is a coroutine function.
         modules: sha256 by file of the project modules that the agent imports.
         dataset: the data set that the class names as its own (``dataset = "problems.jsonl"``); a path is absolute.
+        group_by: columns of it by which the class wants its score broken down (``group_by = ("level",)``).
     """
 
     name: str
     is_async: bool
     modules: dict[str, str] = {}
     dataset: str = ""
+    group_by: tuple[str, ...] = ()
 
 
 class WorkerInfo(msgspec.Struct, frozen=True):

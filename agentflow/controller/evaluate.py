@@ -16,6 +16,7 @@ from anyio.from_thread import start_blocking_portal
 from agentflow.agents.spec import agent_spec
 from agentflow.channel.messages import AgentInfo, AgentSpec
 from agentflow.config import Config, load_config
+from agentflow.controller.background import background
 from agentflow.controller.board import Work
 from agentflow.controller.controller import Controller
 from agentflow.controller.launch import run_directory
@@ -130,7 +131,8 @@ async def _play(
     force: bool,
 ) -> Evaluation:
     begun = read_manifest(run_dir) if resume else None
-    manifest = manifest_of(config, agent, command)
+    named = os.fspath(data) if isinstance(data, str | os.PathLike) else ""
+    manifest = manifest_of(config, agent, named, command)
     async with Controller(
         config,
         run_dir=run_dir,
@@ -144,18 +146,20 @@ async def _play(
         inputs = DataInfo(dataset.source, dataset.recipe, dataset.fingerprint, len(dataset), tuple(dataset.ids))
         manifest = msgspec.structs.replace(manifest, agent=info, data=inputs)
         if begun is not None:
-            changed = differences(begun, manifest)
+            # A run that ended before its first result has nothing that could be mixed with something else.
+            changed = differences(begun, manifest) if controller.store.results else []
             if changed and not force:
                 raise ResumeRefusedError(_refusal(controller.run_dir, changed))
-            manifest = msgspec.structs.replace(manifest, run_id=begun.run_id, created_at=begun.created_at)
+            manifest = msgspec.structs.replace(
+                manifest, run_id=begun.run_id, created_at=begun.created_at, command=begun.command
+            )
         await controller.store.write_manifest(manifest)
         debt = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)
         watcher.on_plan(Plan(controller.run_dir, info, dataset, config.n_samples, len(debt)))
         controller.play(_work(debt, dataset, key, config))
-        async with anyio.create_task_group() as tasks:
+        async with background() as tasks:
             tasks.start_soon(_stop_when_asked, controller, watcher)
             await controller.finished()
-            tasks.cancel_scope.cancel()
         summary = controller.summary(len(dataset))
         await controller.store.write_summary(msgspec.to_builtins(summary))
         still_owed = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)

@@ -185,7 +185,7 @@ class Fleet:
             if member.peer is not None and now - member.seen_dead_at < DRAIN_SOCKET_S:
                 return
             end = RunnerEnd.NODE if copy.state is State.GONE else RunnerEnd.CRASHED
-            self._bury(member, end, f"{member.name} {copy.reason or copy.state}")
+            self._bury(member, end, copy.reason or f"{member.name} {copy.state}")
             return
         if member.seen_running_at is None:
             member.seen_running_at, member.node, member.started_at = now, copy.node, copy.started_at

@@ -13,6 +13,7 @@ import msgspec
 from agentflow.episode import DEFAULT_ROLE, Episode, EpisodeResult
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024  # both ends of the socket are set to this
+MAX_ROW_BYTES = MAX_FRAME_BYTES - 64 * 1024  # what is left of a frame for a row of the data set
 MAX_CHUNK_BYTES = 1024 * 1024  # of a trace: small enough that a result never queues long behind it
 
 

@@ -17,6 +17,7 @@ from anyio.from_thread import start_blocking_portal
 from agentflow.agents.spec import agent_spec
 from agentflow.channel.messages import AgentInfo, AgentSpec
 from agentflow.config import Config, load_config
+from agentflow.controller.background import background
 from agentflow.controller.board import Work
 from agentflow.controller.controller import Controller
 from agentflow.controller.launch import run_directory
@@ -132,7 +133,8 @@ async def _play(
     force: bool,
 ) -> Evaluation:
     begun = read_manifest(run_dir) if resume else None
-    manifest = manifest_of(config, agent, command)
+    named = os.fspath(data) if isinstance(data, str | os.PathLike) else ""
+    manifest = manifest_of(config, agent, named, command)
     async with Controller(
         config,
         run_dir=run_dir,
@@ -152,20 +154,22 @@ async def _play(
         rules = msgspec.structs.replace(manifest.rules, reward_fn=str(agent.kwargs.get("reward_fn") or ""))
         manifest = msgspec.structs.replace(manifest, agent=info, data=inputs, rules=rules)
         if begun is not None:
-            changed = differences(begun, manifest)
+            # A run that ended before its first result has nothing that could be mixed with something else.
+            changed = differences(begun, manifest) if controller.store.results else []
             if changed and not force:
                 raise ResumeRefusedError(_refusal(controller.run_dir, changed))
-            manifest = msgspec.structs.replace(manifest, run_id=begun.run_id, created_at=begun.created_at)
+            manifest = msgspec.structs.replace(
+                manifest, run_id=begun.run_id, created_at=begun.created_at, command=begun.command
+            )
         await controller.store.write_manifest(manifest)
         check_group_by(config.valid_dataset.group_by, dataset.raw(0), dataset.source)
         columns = config.valid_dataset.group_by or info.group_by
         debt = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)
         watcher.on_plan(Plan(controller.run_dir, info, dataset, config.n_samples, len(debt)))
         controller.play(_work(debt, dataset, key, columns))
-        async with anyio.create_task_group() as tasks:
+        async with background() as tasks:
             tasks.start_soon(_stop_when_asked, controller, watcher)
             await controller.finished()
-            tasks.cancel_scope.cancel()
         summary = controller.summary(len(dataset))
         await controller.store.write_summary(msgspec.to_builtins(summary))
         still_owed = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)

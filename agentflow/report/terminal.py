@@ -13,6 +13,7 @@ from rich.text import Text
 
 from agentflow.episode import DEFAULT_ROLE, Outcome
 from agentflow.metrics import AtK, Interval, ItemMean, Percentiles, RoleUse, Summary, WorkerUse
+from agentflow.report.output import Output
 from agentflow.report.text import clock, count, first_line, number, percent, plain, plural, seconds
 
 GROUP_ROWS = 20  # of a breakdown column; where there is more, the table says so, and summary.json has it all
@@ -32,7 +33,7 @@ def final_table(summary: Summary, run_dir: Path, *, title: str = "", console: Co
     Args:
         title: what was evaluated, in a few words.
     """
-    console = console or Console()
+    console = console or Output()
     console.print(render(summary, title=title))
     for line in next_steps(summary, run_dir):
         # Not wrapped by us: a path or a command that is cut into lines cannot be copied.

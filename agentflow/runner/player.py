@@ -259,7 +259,10 @@ async def _wait(attempt: Attempt, ends: set[asyncio.Future[Any]], limit_s: float
 
 
 def _result(task: asyncio.Task[Ending]) -> Ending:
-    return ending_of_exception(asyncio.CancelledError("run() cancelled itself")) if task.cancelled() else task.result()
+    if task.cancelled():
+        return ending_of_exception(asyncio.CancelledError("run() cancelled itself"))
+    error = task.exception()  # a GeneratorExit that run() raised: the one that a coroutine may not catch
+    return task.result() if error is None else ending_of_exception(error)
 
 
 def _late(limit_s: float | None, where: str) -> Ending:

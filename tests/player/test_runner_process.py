@@ -86,6 +86,7 @@ async def test_every_way_to_end_has_its_outcome(control: Controller) -> None:
                     case "exit": sys.exit(3)
                     case "interrupt": raise KeyboardInterrupt
                     case "cancel": raise asyncio.CancelledError
+                    case "close": raise GeneratorExit
                     case "base": raise type("TimeoutException", (BaseException,), {})("Operation timed out!")
                     case "nan": return float("nan")
                     case "none": return None
@@ -109,6 +110,7 @@ async def test_every_way_to_end_has_its_outcome(control: Controller) -> None:
     assert await ends("exit") == (failed, Kind.EXCEPTION, "SystemExit: 3")
     assert await ends("interrupt") == (failed, Kind.EXCEPTION, "KeyboardInterrupt")
     assert await ends("cancel") == (failed, Kind.EXCEPTION, "CancelledError")
+    assert await ends("close") == (failed, Kind.EXCEPTION, "GeneratorExit")
     assert await ends("base") == (failed, Kind.EXCEPTION, "TimeoutException: Operation timed out!")
     assert (await ends("nan"))[:2] == (failed, Kind.INVALID_REWARD)
     assert (await ends("none"))[0] is Outcome.REJECTED

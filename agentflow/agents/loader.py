@@ -91,7 +91,7 @@ def check_agent(imported: ImportedAgent) -> LoadedAgent:
         modules[f"<argument {name} of {label}, given from Python>"] = hashlib.sha256(pickled).hexdigest()
     if spec.pickled:  # a class from a notebook has no file to hash
         modules[f"<{label}, given from Python>"] = hashlib.sha256(spec.pickled).hexdigest()
-    info = AgentInfo(label, _is_async(run), modules, _dataset(target, imported.roots[0]))
+    info = AgentInfo(label, _is_async(run), modules, _dataset(target, imported.roots[0]), _group_by(target))
     return LoadedAgent(info, new, wanted)
 
 
@@ -109,6 +109,12 @@ def _dataset(target: object, folder: Path) -> str:
         return ""
     beside = folder / named
     return str(beside) if beside.is_file() else os.fspath(named)
+
+
+def _group_by(target: object) -> tuple[str, ...]:
+    """The columns that the attribute ``group_by`` names."""
+    named = getattr(target, "group_by", ())
+    return tuple(n for n in named if isinstance(n, str)) if isinstance(named, tuple | list) else ()
 
 
 def _target(spec: AgentSpec) -> tuple[object, str, Path | None]:

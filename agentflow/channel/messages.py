@@ -42,12 +42,14 @@ class AgentInfo(msgspec.Struct, frozen=True):
         is_async: ``run`` is a coroutine function.
         modules: sha256 by file of the project modules that the agent imports.
         dataset: the data set that the class names as its own (``dataset = "problems.jsonl"``); a path is absolute.
+        group_by: columns of it by which the class wants its score broken down (``group_by = ("level",)``).
     """
 
     name: str
     is_async: bool
     modules: dict[str, str] = {}
     dataset: str = ""
+    group_by: tuple[str, ...] = ()
 
 
 class WorkerInfo(msgspec.Struct, frozen=True):
@@ -295,6 +297,9 @@ class StartEngine(Message, frozen=True):
     Args:
         engine: ``llamacpp``, ``vllm`` or ``sglang``.
         options: the engine's own section of the configuration (``vllm.*``, ``sglang.*``, ``llamacpp.*``).
+        adapter: the LoRA adapter to ask for, of those that the options load; empty: the only one, or none.
+        nodes: over which one replica spreads; ``node_rank`` is this node's, and rank 0 serves.
+        dist_init_addr: ``host:port`` of rank 0, on which the nodes of a replica meet.
         api_key: the key that the engine is to require.
         log_path: file for the engine's output.
         deadline_s: from the start of the engine to its first healthy answer.
@@ -311,6 +316,10 @@ class StartEngine(Message, frozen=True):
     options: dict[str, Any] = {}
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
+    adapter: str = ""
+    nodes: int = 1
+    node_rank: int = 0
+    dist_init_addr: str = ""
     seed: int = 1
     host: str = "127.0.0.1"
     deadline_s: float = 1200.0

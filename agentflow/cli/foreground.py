@@ -69,7 +69,7 @@ def agent_arguments(pairs: Sequence[str]) -> dict[str, Any]:
 def absolute(name: str) -> str:
     """The same name with an absolute path, where it begins with the path of an existing file (``file.py:Class``)."""
     path, colon, attribute = name.partition(":")
-    return f"{os.path.abspath(path)}{colon}{attribute}" if os.path.exists(path) else name
+    return f"{os.path.abspath(path)}{colon}{attribute}" if os.path.isfile(path) else name
 
 
 def play(request: Request, run_dir: Path | None = None, force: bool = False) -> int:

@@ -6,8 +6,11 @@ made by the pure parts beside this file (board, placement, admission, retry, sub
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import secrets
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -54,12 +57,15 @@ from agentflow.metrics import Scoring, Summary, stats, summarize
 from agentflow.schedulers import make_scheduler
 from agentflow.schedulers.base import Scheduler
 from agentflow.store import Manifest, Store
+from agentflow.store.status import Status, write_status
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 WAIT_TIMEOUT_S = 7 * 24 * 3600.0  # the default of AReaL's wait()
 STOP_GRACE_S = 5.0
+STATUS_S = 5.0
+HEARTBEAT_S = 60.0  # native code may hold a runner's GIL for a while; only a dead TCP connection is to be found
 END_MARGIN_S = 3.0  # for what follows a grace: reports, goodbyes, exits
 
 
@@ -125,8 +131,7 @@ class Controller:
         try:
             await self._open()
         except BaseException:
-            with anyio.CancelScope(shield=True):
-                await self._stack.aclose()
+            await self._stack.aclose()  # what must not be cut short shields itself; a scope around task groups may not
             raise
         return self
 
@@ -148,12 +153,14 @@ class Controller:
         self._table_changed()
         inline = launch.runner_count(self.config) == 0
         host = self.config.cluster.controller_host or LOOPBACK
-        listening = await enter(listen(self, token, host, heartbeat_s=0.0 if inline else 30.0))
-        address = Address(listening.url, token, "inline", heartbeat_s=0.0 if inline else 30.0)
+        heartbeat_s = 0.0 if inline else HEARTBEAT_S
+        listening = await enter(listen(self, token, host, heartbeat_s))
+        address = Address(listening.url, token, "inline", heartbeat_s)
         secret_env = address.environment()
         del secret_env["AGENTFLOW_NAME"]
         scheduler = await enter(make_scheduler(self.config))
-        await self._workers.start_ours(self.config, scheduler, log_dir, secret_env)
+        for note in await self._workers.start_ours(self.config, scheduler, log_dir, secret_env):
+            self._on_message(note)
         if not inline:
             job = launch.runner_job(self.config, log_dir, secret_env)
             self._runners.start_with(scheduler, job, job.copies)
@@ -162,11 +169,13 @@ class Controller:
         self._tasks.start_soon(self._guarded, self._workers.run)
         self._tasks.start_soon(self._guarded, self._runners.run)
         self._tasks.start_soon(self._pace)
+        self._tasks.start_soon(self._publish_status)
         if inline:
             from agentflow.runner.inline import inline_runner
 
             await enter(inline_runner(address))
-        await self._until_failure(self._workers.first_healthy, self.config.rollout.setup_timeout)
+        timeout_s = self.config.rollout.setup_timeout
+        await self._until_failure(self._workers.first_healthy, timeout_s, self._on_message)
 
     async def _stop(self, scheduler: Scheduler) -> None:
         """Ask everything to end, give it a moment; the scheduler's own exit ends what is left."""
@@ -262,7 +271,7 @@ class Controller:
 
     async def load_agent(self, spec: AgentSpec) -> tuple[str, AgentInfo]:
         """Have the runners load an agent; raises AgentLoadError when they cannot."""
-        return await self._until_failure(self._runners.load_agent, spec)
+        return await self._until_failure(self._runners.load_agent, spec, self._on_message)
 
     async def load_rows(self, path: str) -> bytes:
         """Rows of a ``module:function`` data set, made in a runner, as JSON lines."""
@@ -404,6 +413,22 @@ class Controller:
         while True:
             await anyio.sleep(0.5)
             self._dispatch()
+
+    async def _publish_status(self) -> None:
+        while True:
+            workers = self._workers.status(self._placement.load)
+            runners = self._runners.status(lambda name: len(self._board.playing_on(name)))
+            now = Status(
+                at=time.time(),
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                in_flight=self._board.in_flight,
+                cap=self._admission.cap(time.monotonic()),
+                processes=(*workers, *runners),
+            )
+            with contextlib.suppress(OSError):  # a full disk is told by the store, which knows what it costs
+                await anyio.to_thread.run_sync(write_status, self.run_dir, now)
+            await anyio.sleep(STATUS_S)
 
     async def _guarded(self, body: Callable[..., Any], *args: Any) -> None:
         """Run a background task whose failure is the run's."""

@@ -158,9 +158,10 @@ async def _play(
             manifest = msgspec.structs.replace(manifest, run_id=begun.run_id, created_at=begun.created_at)
         await controller.store.write_manifest(manifest)
         check_group_by(config.valid_dataset.group_by, dataset.raw(0), dataset.source)
+        columns = config.valid_dataset.group_by or info.group_by
         debt = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)
         watcher.on_plan(Plan(controller.run_dir, info, dataset, config.n_samples, len(debt)))
-        controller.play(_work(debt, dataset, key, config))
+        controller.play(_work(debt, dataset, key, columns))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_stop_when_asked, controller, watcher)
             await controller.finished()
@@ -213,9 +214,8 @@ def _decode(lines: bytes) -> Iterator[Mapping[str, Any]]:
         yield msgspec.json.decode(line)
 
 
-def _work(debt: Iterable[Episode], dataset: Dataset, key: str, config: Config) -> Iterator[Work]:
+def _work(debt: Iterable[Episode], dataset: Dataset, key: str, columns: Sequence[str]) -> Iterator[Work]:
     index = {item_id: position for position, item_id in enumerate(dataset.ids)}
-    columns = config.valid_dataset.group_by
     for episode in debt:
         position = index[episode.item_id]
         groups = {}

@@ -29,6 +29,7 @@ from agentflow.controller.fleet import Fleet, Member
 from agentflow.controller.retry import RunnerEnd
 from agentflow.errors import AgentLoadError, DataError, RunnerError
 from agentflow.schedulers.base import Job, Scheduler
+from agentflow.store.status import ProcessStatus
 
 log = logging.getLogger(__name__)
 
@@ -97,8 +98,10 @@ class Runners:
         if self._fleet is not None:
             await self._fleet.run()
 
-    async def load_agent(self, spec: AgentSpec) -> tuple[str, AgentInfo]:
+    async def load_agent(self, spec: AgentSpec, tell: Callable[[str], None]) -> tuple[str, AgentInfo]:
         """Have every runner load this agent; returns its key and what the first runner found.
+
+        ``tell`` gets a sentence a minute while all runners wait in a queue.
 
         Raises:
             AgentLoadError: it cannot be loaded.
@@ -106,6 +109,8 @@ class Runners:
         """
         key = self.add_agent(spec)
         agent = self._agents[key]
+        if self._fleet is not None:
+            await self._fleet.until_running(tell)
         with anyio.move_on_after(LOAD_TIMEOUT_S):
             await agent.answered.wait()
         if agent.refused is not None:
@@ -206,6 +211,10 @@ class Runners:
     def peer(self, name: str) -> Peer | None:
         """The socket of a ready runner."""
         return self._ready.get(name)
+
+    def status(self, episodes: Callable[[str], int]) -> list[ProcessStatus]:
+        """For ``status.json``."""
+        return self._fleet.status(self._ready.__contains__, episodes) if self._fleet is not None else []
 
     @property
     def names(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,6 +22,8 @@ from agentflow.runner.door import EpisodeDoor
 from agentflow.runner.forward import Forwarder
 from agentflow.runner.gateway import Gateway
 from agentflow.schedulers import make_scheduler
+
+log = logging.getLogger(__name__)
 
 
 class _Supervisors:
@@ -63,7 +66,7 @@ async def serving(config: Config) -> AsyncIterator[EpisodeDoor]:
             await workers.start_ours(config, scheduler, Path(log_dir), secret_env)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(workers.run)
-                await workers.first_healthy(config.rollout.setup_timeout)
+                await workers.first_healthy(config.rollout.setup_timeout, log.info)
                 door = forwarder.open_episode(Episode("serve", 0), next(iter(workers.healthy()), ""))
                 yield door
                 forwarder.close_episode(door)

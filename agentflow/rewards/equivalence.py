@@ -14,7 +14,7 @@ _CHOSEN = re.compile(
     r"(?:option|choice|answer)?\s*(?:\(\s*([A-Za-z])\s*\)|([A-Za-z])(?=$|\s*[.):])|\[\s*([A-Z])\s*\])", re.I
 )
 _LABEL = re.compile(r"(?:\(\s*[A-J]\s*\)|[A-J]\s*[.)])\s*(?=\S)")
-_WORDS = re.compile(r"[A-Za-z][A-Za-z' -]*[A-Za-z]")
+_WORDS = re.compile(r"(?=.*[A-Za-z]{3})[A-Za-z']+(?:[ -][A-Za-z']+)*")
 _CLOCK = re.compile(r"\d{1,2}\s*:\s*\d{2}(?:\s*:\s*\d{2})?\s*([ap]\.?\s*m\.?)?", re.I)
 _MAX_NESTING = 5
 
@@ -47,7 +47,7 @@ def equivalent(gold: str, given: str) -> bool:
 
 
 def _is_words(text: str) -> bool:
-    return _WORDS.fullmatch(text) is not None and len(text) > 2 and "\\" not in text
+    return _WORDS.fullmatch(text) is not None
 
 
 def _bare_words(text: str) -> str:

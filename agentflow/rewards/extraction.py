@@ -63,7 +63,7 @@ class Extract:
     parts: tuple[str, ...] = ()
 
 
-def extract(completion: str) -> Extract | None:
+def extract(completion: str | None) -> Extract | None:
     """The answer as written, None if there is none."""
     text = after_thinking(completion).strip()
     for find in (_boxes, _hashes, _after_phrase, _formula, _last):
@@ -73,7 +73,7 @@ def extract(completion: str) -> Extract | None:
     return Extract(text, "text") if 0 < len(text) <= _SHORT else None
 
 
-def numbers_of_last_sentence(completion: str) -> list[str]:
+def numbers_of_last_sentence(completion: str | None) -> list[str]:
     """All numbers of the last sentence that has one: "There are 9 chickens and 10 rabbits"."""
     text = after_thinking(completion)[-_TAIL:]
     for sentence in reversed(_SENTENCE_END.split(text)):
@@ -83,8 +83,11 @@ def numbers_of_last_sentence(completion: str) -> list[str]:
     return []
 
 
-def after_thinking(completion: str) -> str:
-    """What a reasoning model says after it thought; all of it where the thinking never ends."""
+def after_thinking(completion: str | None) -> str:
+    """What a reasoning model says after it thought; all of it where the thinking never ends. None (a message without
+    content) is empty."""
+    if completion is None:
+        return ""
     _, closed, answer = completion.rpartition("</think>")
     return answer if closed and answer.strip() else completion
 

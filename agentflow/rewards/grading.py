@@ -21,7 +21,7 @@ def gold_answer(answer: object) -> str:
     return unwrap(boxed.text if boxed is not None else text)
 
 
-def grade(completion: str, answer: object) -> float:
+def grade(completion: str | None, answer: object) -> float:
     """1.0 if the completion's answer means the same as the gold ``answer``, else 0.0.
 
     Raises:
@@ -49,7 +49,7 @@ def grade(completion: str, answer: object) -> float:
     return 0.0
 
 
-def _all_in_one_sentence(gold: str, completion: str) -> bool:
+def _all_in_one_sentence(gold: str, completion: str | None) -> bool:
     """A gold of several numbers may be answered in prose, by a sentence that has these numbers and no other."""
     several = collection(normalise(gold))
     if several is None or several.kind != "list" or not all(quantity(item) for item in several.items):

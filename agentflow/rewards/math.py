@@ -10,11 +10,11 @@ from agentflow.rewards.function import AsyncRewardWrapper
 from agentflow.rewards.process import is_reward_process
 
 
-async def math_reward(completion: str, answer: object) -> float:
+async def math_reward(completion: str | None, answer: object) -> float:
     """1.0 if the answer in ``completion`` means the same as the gold ``answer``, else 0.0.
 
     Args:
-        completion: what the model wrote.
+        completion: what the model wrote; None (a message without content) earns 0.0.
         answer: the gold answer: a number, LaTeX with or without dollars, a box, or GSM8K's text with ``####``.
 
     Raises:
@@ -24,7 +24,7 @@ async def math_reward(completion: str, answer: object) -> float:
     return float(await _grader()(completion, answer))
 
 
-def math_reward_sync(completion: str, answer: object) -> float:
+def math_reward_sync(completion: str | None, answer: object) -> float:
     """The same as :func:`math_reward`, blocking the calling thread; from any thread."""
     if is_reward_process():
         from agentflow.rewards.grading import grade

@@ -12,7 +12,7 @@ _LETTER = re.compile(r"(?:option|choice|answer)?\s*\(?\s*([A-Za-z])\s*\)?(?=$|\s
 _LAST_LETTER = re.compile(r"(?<![A-Za-z])\(?([A-Z])\)?(?![A-Za-z'])")
 
 
-def gsm8k_reward(completion: str, answer: object) -> float:
+def gsm8k_reward(completion: str | None, answer: object) -> float:
     """1.0 if the number in the completion is the gold number, else 0.0.
 
     The number is found by the rule of :func:`agentflow.rewards.math_reward` and compared exactly, with separators,
@@ -29,7 +29,7 @@ def gsm8k_reward(completion: str, answer: object) -> float:
     return float(given is not None and same(gold, given))
 
 
-def exact_match(completion: str, answer: object, *, ignore_case: bool = True) -> float:
+def exact_match(completion: str | None, answer: object, *, ignore_case: bool = True) -> float:
     """1.0 if the completion, or the answer that it marks (a box, ``####``, "the answer is"), is the gold answer as
     written, else 0.0. Spaces, a final full stop and, unless told otherwise, case do not count."""
     gold = _plain(str(answer), ignore_case)
@@ -38,7 +38,7 @@ def exact_match(completion: str, answer: object, *, ignore_case: bool = True) ->
     return float(bool(gold) and any(_plain(text, ignore_case) == gold for text in given))
 
 
-def choice(completion: str, answer: object) -> float:
+def choice(completion: str | None, answer: object) -> float:
     """1.0 if the letter that the completion chooses is the gold letter, else 0.0.
 
     The letter is the one that the completion marks as its answer (a box, ``####``, "the answer is (B)"), else the last
@@ -58,7 +58,7 @@ def choice(completion: str, answer: object) -> float:
     return float(chosen[1].upper() == gold[1].upper())
 
 
-def contains(completion: str, answer: object, *, ignore_case: bool = True) -> float:
+def contains(completion: str | None, answer: object, *, ignore_case: bool = True) -> float:
     """1.0 if the gold answer occurs in the completion (after its thinking) as whole words, else 0.0."""
     gold = _plain(str(answer), ignore_case)
     text = _plain(after_thinking(completion), ignore_case)

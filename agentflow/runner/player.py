@@ -158,8 +158,10 @@ class Player:
         try:
             ending = await self._watch_over(attempt, task, alone)
             await self._cancel_left_behind(attempt, task)
-        finally:
+        except BaseException:  # the runner itself is being cancelled (inline)
             task.cancel()
+            raise
+        finally:
             self._tasks.close(attempt.scope)
             if self._watch is not None:
                 self._watch.forget(attempt.scope)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -135,3 +136,19 @@ def test_a_mistake_is_one_sentence_without_traceback_and_leaves_no_run(
         assert word in done.err
     assert not list(agentflow.cwd.glob("runs/*/*"))
     assert not ours(str(agentflow.cwd))
+
+
+def test_status_tells_from_another_terminal_what_runs_where(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    agentflow.background(
+        "run", f"{AGENTS}:Slow", "--agent-arg", "pause=20", "--data", str(rows(6)), "--base-url", endpoint,
+        "trial_name=t", "rollout.runners=2",
+    )  # fmt: skip
+    where = run_dir(agentflow.cwd)
+
+    def up() -> set[str]:
+        return set(re.findall(r"^(\S+) +up\b", agentflow("status", str(where)).out, re.MULTILINE))
+
+    until(lambda: up() == {"endpoint-0", "runner-0", "runner-1"}, "two runners and an endpoint that are up")
+    assert endpoint in agentflow("status", str(where)).out

@@ -196,6 +196,7 @@ async def test_others_still_end_and_new_episodes_are_handed_back_while_a_runner_
         import asyncio, os
         class Agent:
             async def run(self, data):
+                open("started", "w")
                 while data.get("stubborn"):
                     try: await asyncio.sleep(0.05)
                     except asyncio.CancelledError: pass
@@ -206,6 +207,7 @@ async def test_others_still_end_and_new_episodes_are_handed_back_while_a_runner_
     runner = await control.runner(cancel_grace_s=0.2)
     agent = await runner.load(path)
     stubborn = await runner.play(agent, "stubborn", {"stubborn": True})
+    await control.until((control.folder / "started").exists)
     other = await runner.play(agent, "other")
     await runner.say(CancelEpisode(stubborn))
     assert (await runner.result(stubborn)).outcome is Outcome.CANCELLED

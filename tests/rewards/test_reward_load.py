@@ -10,7 +10,7 @@ from agentflow.errors import ConfigError
 from agentflow.rewards import GraderError, load_reward
 
 FUNCTIONS = """
-from helper_of_my_rewards import HALF
+from shared_by_my_rewards import HALF
 
 def areal(prompt, completions, prompt_ids, completion_ids, answer, **kwargs):
     assert prompt == [{"role": "user", "content": "?"}] and prompt_ids is None and completion_ids == [1, 2]
@@ -36,7 +36,7 @@ ROW = {"answer": "x", "level": 3, "prompt": "a column of that name", "completion
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "helper_of_my_rewards.py").write_text("HALF = 0.5\n")
+    (tmp_path / "shared_by_my_rewards.py").write_text("HALF = 0.5\n")
     (tmp_path / "my_rewards.py").write_text(FUNCTIONS)
     return tmp_path / "my_rewards.py"
 

@@ -16,8 +16,15 @@ from agentflow.rewards import AsyncRewardWrapper, GraderError, math, math_reward
 
 @pytest.mark.asyncio
 async def test_right_wrong_and_towers_each_get_their_grade() -> None:
-    completions = ["\\boxed{\\frac{14}{3}}", "\\boxed{5}", "9^9^9^9", "\\boxed{(10^8)!}", ""]
-    assert await asyncio.gather(*(math_reward(c, "$\\frac{14}{3}$") for c in completions)) == [1.0, 0.0, 0.0, 0.0, 0.0]
+    completions = ["\\boxed{\\frac{14}{3}}", "\\boxed{5}", "9^9^9^9", "\\boxed{(10^8)!}", "", None]
+    assert await asyncio.gather(*(math_reward(c, "$\\frac{14}{3}$") for c in completions)) == [
+        1.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+    ]
 
 
 @pytest.mark.asyncio

@@ -31,7 +31,9 @@ class FunctionTool:
     """
 
     def __init__(self, function: Function) -> None:
-        self.name = function.__name__
+        self.name: str = getattr(function, "__name__", "")
+        if not self.name.isidentifier():  # a lambda, a partial
+            raise UsageError(f"{function!r} has no name that a model could call: write it as a def.")
         self._is_async = inspect.iscoroutinefunction(function)
         try:
             self._call = validate_call(function)

@@ -20,7 +20,9 @@ async def play(workflow: MultiTurnWorkflow, *said: str) -> tuple[dict[str, float
 
     def answer(ask: Ask) -> Answer:
         turn, text = next(turns)
-        return chat(text, id=f"call-{turn}", refusal=None)
+        reply = chat(text, id=f"call-{turn}")
+        reply["choices"][0]["message"]["refusal"] = None
+        return reply
 
     async with scripted(answer) as server, httpx2.AsyncClient() as client:
         rewards = await workflow.run(ROW, base_url=server.url, api_key="k", http_client=client)

@@ -43,6 +43,10 @@ GSM8K = {"question": "How many?", "answer": "It is\n#### 1,234", "kind": "a"}
 MATH = {"problem": "What?", "answer": "\\frac12", "level": 3}
 
 
+def some_tool(a: int) -> int:
+    return a
+
+
 def run_dir(agentflow: CommandLine) -> Path:
     return agentflow.cwd / "runs" / "agentflow" / "t"
 
@@ -51,7 +55,7 @@ def run_dir(agentflow: CommandLine) -> Path:
 def test_every_short_name_leads_to_an_agent(name: str) -> None:
     kwargs: dict[str, Any] = {"reward_fn": "exact_match"}
     if name == "tools":
-        kwargs["tools"] = run_dir
+        kwargs["tools"] = some_tool
     assert check_agent(import_agent(agent_spec(name, kwargs))).info.is_async
     assert is_ready_made(name)
 
@@ -77,16 +81,16 @@ def test_rows_without_messages_are_refused_with_the_options_that_make_them() -> 
         with_reward(agent_spec("rlvr", {"reward_fn": "contains"}), "none", {"text": "?", "label": "1"})
 
 
-@pytest.mark.parametrize(("row", "recipe", "reward"), [(GSM8K, "gsm8k", "gsm8k_reward"), (MATH, "math", "math_reward")])
-def test_run_rlvr_on_data_of_a_known_kind_needs_nothing_else(
-    agentflow: CommandLine, endpoint: str, row: dict[str, Any], recipe: str, reward: str
-) -> None:
-    data = written(agentflow.cwd / "rows.jsonl", row, {**row, "id": "b"})
+def test_run_rlvr_on_data_of_a_known_kind_needs_nothing_else(agentflow: CommandLine, endpoint: str) -> None:
+    data = written(agentflow.cwd / "rows.jsonl", MATH, {**MATH, "id": "b", "answer": "\\text{hello}"})
     done = agentflow("run", "rlvr", "--data", data, "--base-url", endpoint, "trial_name=t")
     assert done.code == 0, done.err
-    assert f"recipe {recipe}" in done.out
-    assert [(r.outcome.value, r.reward) for r in read_results(run_dir(agentflow))] == [("scored", 0.0)] * 2
-    assert read_manifest(run_dir(agentflow)).rules.reward_fn == reward
+    assert "recipe math" in done.out
+    results = {r.item_id: r for r in read_results(run_dir(agentflow))}
+    assert {r.outcome.value for r in results.values()} == {"scored"}
+    assert sorted(r.reward or 0.0 for r in results.values()) == [0.0, 1.0]
+    assert results["b"].reward == 1.0
+    assert read_manifest(run_dir(agentflow)).rules.reward_fn == "math_reward"
 
 
 def test_a_resume_grades_as_the_run_did_and_refuses_another_reward(agentflow: CommandLine, endpoint: str) -> None:
@@ -98,6 +102,9 @@ def test_a_resume_grades_as_the_run_did_and_refuses_another_reward(agentflow: Co
     other = agentflow("resume", str(run_dir(agentflow)), "reward_fn=contains")
     assert other.code == 2
     assert "reward_fn: gsm8k_reward -> contains" in other.err
+    assert agentflow("resume", str(run_dir(agentflow)), "reward_fn=contains", "--force").code == 0
+    again = agentflow("resume", str(run_dir(agentflow)), "reward_fn=exact_match")
+    assert "reward_fn: contains -> exact_match" in again.err
 
 
 def test_a_reward_of_the_users_own_by_file_or_in_the_configuration(agentflow: CommandLine, endpoint: str) -> None:
@@ -164,6 +171,7 @@ def test_a_mistake_is_one_sentence(
     assert done.code == 2, done.out + done.err
     assert "Traceback" not in done.err
     assert len(done.err.strip().splitlines()) == 1
+    assert "cannot be constructed" not in done.err
     for word in words:
         assert word in done.err
     assert not list(agentflow.cwd.glob("runs/*/*"))

@@ -198,6 +198,7 @@ def unknown(a: Nowhere) -> int:  # type: ignore[name-defined]  # noqa: F821
     [
         (star, "star"),
         (positional, "positional-only"),
+        (lambda a: a, "lambda.*write it as a def"),
         (unknown, "Nowhere"),
         ([add, add], "Two tools are called 'add'"),
         ("nowhere.py", "no file nowhere.py"),

@@ -25,11 +25,13 @@ class Message(msgspec.Struct, frozen=True, tag=True):
 
 class AgentSpec(msgspec.Struct, frozen=True):
     """An agent as the user named it: ``path`` (``file.py[:Class]``, ``pkg.mod:Class``, ``pkg.mod.Class``) or a
-    cloudpickled class, instance or function, with its constructor's arguments."""
+    cloudpickled class, instance or function, with its constructor's arguments: ``kwargs`` as they are, ``objects``
+    (what is no plain data) cloudpickled."""
 
     path: str = ""
     pickled: bytes = b""
     kwargs: dict[str, Any] = {}
+    objects: dict[str, bytes] = {}
 
 
 class AgentInfo(msgspec.Struct, frozen=True):
@@ -40,12 +42,14 @@ class AgentInfo(msgspec.Struct, frozen=True):
         is_async: ``run`` is a coroutine function.
         modules: sha256 by file of the project modules that the agent imports.
         dataset: the data set that the class names as its own (``dataset = "problems.jsonl"``); a path is absolute.
+        group_by: columns of it by which the class wants its score broken down (``group_by = ("level",)``).
     """
 
     name: str
     is_async: bool
     modules: dict[str, str] = {}
     dataset: str = ""
+    group_by: tuple[str, ...] = ()
 
 
 class WorkerInfo(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ import anyio
 import click
 from rich.console import Console
 
+from agentflow.agents.spec import agent_spec
 from agentflow.channel.messages import AgentSpec
 from agentflow.config import Config
 from agentflow.controller.evaluate import Evaluation, Plan, Watcher, play_run
@@ -46,7 +47,7 @@ class Request:
         path = self.agent or self.config.agent_path
         if not path:
             raise AgentLoadError("No agent: name one (agentflow run agent.py), or set workflow in the configuration.")
-        return AgentSpec(path=path, kwargs={**self.config.agent_kwargs, **self.agent_kwargs})
+        return agent_spec(path, {**self.config.agent_kwargs, **self.agent_kwargs})
 
 
 def agent_arguments(pairs: Sequence[str]) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def agent_arguments(pairs: Sequence[str]) -> dict[str, Any]:
 def absolute(name: str) -> str:
     """The same name with an absolute path, where it begins with the path of an existing file (``file.py:Class``)."""
     path, colon, attribute = name.partition(":")
-    return f"{os.path.abspath(path)}{colon}{attribute}" if os.path.exists(path) else name
+    return f"{os.path.abspath(path)}{colon}{attribute}" if os.path.isfile(path) else name
 
 
 def play(request: Request, run_dir: Path | None = None, force: bool = False) -> int:

@@ -41,5 +41,8 @@ def command(run_dir: Path, overrides: tuple[str, ...], force: bool, **options: A
     if options["max_concurrent"] is not None and options["max_concurrent"].isdecimal():
         options["max_concurrent"] = int(options["max_concurrent"])
     settings, notes = load_config(None, [*overrides_of(options), *overrides], base=manifest.config)
-    request = foreground.Request(settings, manifest.agent_path, manifest.agent_kwargs, manifest.data.source, notes)
+    agent_kwargs = manifest.agent_kwargs
+    if settings.reward_fn is not None:
+        agent_kwargs = {**agent_kwargs, "reward_fn": settings.reward_fn}
+    request = foreground.Request(settings, manifest.agent_path, agent_kwargs, manifest.data.source, notes)
     return foreground.play(request, run_dir=run_dir, force=force)

@@ -165,7 +165,11 @@ class Workers:
         load = self._workers[name].load if name in self._workers else EngineLoad()
         parts = [("running", load.running), ("waiting", load.waiting)]
         texts = [f"{value} {what}" for what, value in parts if value is not None]
-        return ", ".join([*texts, f"KV {load.kv_usage:.0%}"] if load.kv_usage is not None else texts)
+        if load.kv_usage is not None:
+            texts.append(f"KV {load.kv_usage:.0%}")
+        if load.cached_tokens is not None and load.prompt_tokens:
+            texts.append(f"{load.cached_tokens / load.prompt_tokens:.0%} of prompt tokens cached")
+        return ", ".join(texts)
 
     # --- facts pushed in by the control server ---
 

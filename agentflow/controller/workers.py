@@ -102,17 +102,18 @@ class Workers:
         model = await anyio.to_thread.run_sync(launch.model_of, config, wanted)
         engine = ENGINES[wanted.engine]
         asked = launch.engine_spec(config, wanted, model, api_key=secrets.token_urlsafe(32))
-        self._spec, notes = await anyio.to_thread.run_sync(engine.complete, asked)
+        spec, notes = await anyio.to_thread.run_sync(engine.complete, asked)
         if config.scheduler.type == "local":  # elsewhere the engine need not be on this machine; its supervisor checks
-            engine.check(self._spec)
-        launch.check_nodes(self._spec)
+            engine.check(spec)
+        launch.check_nodes(spec)
+        self._spec = spec
         self._log_dir = log_dir
         self._fleet = Fleet(
             "worker",
             scheduler,
             launch.worker_job(wanted, config, log_dir, secret_env),
             wanted.replicas,
-            away_grace_s=self._spec.orphan_grace_s / 2,  # replaced well before the orphan ends itself
+            away_grace_s=spec.orphan_grace_s / 2,  # replaced well before the orphan ends itself
             on_gone=self._gone,
             give_up=lambda detail: WorkerError(f"No {wanted.engine} worker stays up: {detail}"),
         )

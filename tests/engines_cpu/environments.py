@@ -1,4 +1,4 @@
-"""Where the engines' own environments are: named by AGENTFLOW_VLLM_ENV and AGENTFLOW_SGLANG_ENV, made by .ci/<engine>."""
+"""The engines' own environments: named by AGENTFLOW_VLLM_ENV and AGENTFLOW_SGLANG_ENV, made by .ci/<engine>."""
 
 from __future__ import annotations
 

@@ -13,9 +13,17 @@ import sys
 
 def vllm_parser():
     from vllm.entrypoints.launchers.cli_args import make_arg_parser
+    from vllm.reasoning import ReasoningParserManager
+    from vllm.tool_parsers import ToolParserManager
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-    return make_arg_parser(FlexibleArgumentParser(prog="vllm serve"))
+    parser = make_arg_parser(FlexibleArgumentParser(prog="vllm serve"))
+    # It looks at these names later, when the server starts.
+    known = {"tool_call_parser": ToolParserManager, "reasoning_parser": ReasoningParserManager}
+    for action in parser._actions:
+        if action.dest in known:
+            action.choices = list(known[action.dest].list_registered())
+    return parser
 
 
 def sglang_parser():
@@ -33,7 +41,7 @@ def understood(parser, argv):
             parser.parse_args(argv)
         except SystemExit:
             return said.getvalue().strip().splitlines()[-1]
-        except Exception as e:
+        except (ValueError, TypeError, argparse.ArgumentError) as e:
             return f"{type(e).__name__}: {e}"
     return None
 

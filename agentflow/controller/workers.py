@@ -102,17 +102,18 @@ class Workers:
         model = await anyio.to_thread.run_sync(launch.model_of, config, wanted)
         engine = ENGINES[wanted.engine]
         asked = launch.engine_spec(config, wanted, model, api_key=secrets.token_urlsafe(32))
-        self._spec, notes = await anyio.to_thread.run_sync(engine.complete, asked)
+        spec, notes = await anyio.to_thread.run_sync(engine.complete, asked)
         if config.scheduler.type == "local":  # elsewhere the engine need not be on this machine; its supervisor checks
-            engine.check(self._spec)
-        launch.check_nodes(self._spec)
+            engine.check(spec)
+        launch.check_nodes(spec)
+        self._spec = spec
         self._log_dir = log_dir
         self._fleet = Fleet(
             "worker",
             scheduler,
             launch.worker_job(wanted, config, log_dir, secret_env),
             wanted.replicas,
-            away_grace_s=self._spec.orphan_grace_s / 2,  # replaced well before the orphan ends itself
+            away_grace_s=spec.orphan_grace_s / 2,  # replaced well before the orphan ends itself
             on_gone=self._gone,
             give_up=lambda detail: WorkerError(f"No {wanted.engine} worker stays up: {detail}"),
         )
@@ -165,7 +166,11 @@ class Workers:
         load = self._workers[name].load if name in self._workers else EngineLoad()
         parts = [("running", load.running), ("waiting", load.waiting)]
         texts = [f"{value} {what}" for what, value in parts if value is not None]
-        return ", ".join([*texts, f"KV {load.kv_usage:.0%}"] if load.kv_usage is not None else texts)
+        if load.kv_usage is not None:
+            texts.append(f"KV {load.kv_usage:.0%}")
+        if load.cached_tokens is not None and load.prompt_tokens:
+            texts.append(f"{load.cached_tokens / load.prompt_tokens:.0%} of prompt tokens cached")
+        return ", ".join(texts)
 
     # --- facts pushed in by the control server ---
 

@@ -41,7 +41,11 @@ def test_a_tool_call_parser_is_translated_to_each_engines_name(named: str, vllm:
 
 @pytest.mark.parametrize(
     ("named", "vllm", "sglang"),
-    [("qwen3", "qwen3", "qwen3"), ("deepseek-r1", "deepseek_r1", "deepseek-r1"), ("gpt-oss", "openai_gptoss", "gpt-oss")],
+    [
+        ("qwen3", "qwen3", "qwen3"),
+        ("deepseek-r1", "deepseek_r1", "deepseek-r1"),
+        ("gpt-oss", "openai_gptoss", "gpt-oss"),
+    ],
 )
 def test_a_reasoning_parser_is_translated_to_each_engines_name(named: str, vllm: str, sglang: str) -> None:
     assert translated(named, REASONING, "vllm") == vllm

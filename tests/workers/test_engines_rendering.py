@@ -6,7 +6,6 @@ import json
 import logging.config
 import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -176,7 +175,10 @@ def test_an_adapter_is_loaded_and_asked_for_by_its_name() -> None:
     assert VLLM.model_name(spec()) == "default"
     named = spec('vllm.lora_modules=[\'{"name": "n", "path": "/a"}\',b=/b]', "rollout.lora_name=n")
     assert VLLM.model_name(named) == "n"
-    assert SGLANG.model_name(spec("sglang.lora_paths=[a=/a,b=/b]", "gconfig.lora_name=b", backend="sglang:d1")) == "default:b"
+    assert (
+        SGLANG.model_name(spec("sglang.lora_paths=[a=/a,b=/b]", "gconfig.lora_name=b", backend="sglang:d1"))
+        == "default:b"
+    )
 
 
 def test_an_adapter_that_is_not_clear_is_refused() -> None:
@@ -203,7 +205,12 @@ def test_a_sglang_replica_larger_than_a_node_has_a_command_for_each_node() -> No
 
 @pytest.mark.parametrize(
     ("settings", "nodes"),
-    [("cluster.n_gpus_per_node=8", 2), ("cluster.n_gpus_per_node=16", 1), ("cluster.n_gpus_per_node=0", 1), ("seed=1", 1)],
+    [
+        ("cluster.n_gpus_per_node=8", 2),
+        ("cluster.n_gpus_per_node=16", 1),
+        ("cluster.n_gpus_per_node=0", 1),
+        ("seed=1", 1),
+    ],
 )
 def test_nodes_of_a_replica_are_counted_where_their_gpus_are_known(settings: str, nodes: int) -> None:
     assert spec(settings, backend="sglang:d4t16").nodes == nodes

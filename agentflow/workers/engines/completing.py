@@ -7,13 +7,21 @@ from typing import Any
 import msgspec
 
 from agentflow.channel.messages import StartEngine
-from agentflow.workers.engines.parsers import OFF, REASONING, TOOL_CALLS, drops_tools, guessed, read_checkpoint, translated
+from agentflow.workers.engines.parsers import (
+    OFF,
+    REASONING,
+    TOOL_CALLS,
+    drops_tools,
+    guessed,
+    read_checkpoint,
+    translated,
+)
 
 TABLES = {"tool_call_parser": TOOL_CALLS, "reasoning_parser": REASONING}
 
 
 def with_parsers(spec: StartEngine) -> tuple[StartEngine, tuple[str, ...]]:
-    """The spec with each parser under the engine's own name for it, and a sentence for each that was guessed or renamed.
+    """The spec with each parser under the engine's own name, and a sentence for each that was guessed or renamed.
 
     Reads the checkpoint's small files where it lies here.
     """

@@ -65,7 +65,9 @@ def check_model(engine: str, model: str) -> None:
     """Raises UsageError for a path without a checkpoint; a name is the Hugging Face hub's, and the engine's to find."""
     path = Path(model)
     if model.endswith(".gguf"):
-        raise UsageError(f"The model {model} is a GGUF file, which {engine} is not started with: use --backend llamacpp:d1.")
+        raise UsageError(
+            f"The model {model} is a GGUF file, which {engine} is not started with: use --backend llamacpp:d1."
+        )
     if path.is_absolute() or model.startswith(("./", "../", "~")):
         if not path.is_dir():
             raise UsageError(f"The model {model} is not a folder: {engine} needs a Hugging Face checkpoint.")
@@ -75,8 +77,8 @@ def check_model(engine: str, model: str) -> None:
 
 def check_template(engine: str, spec: StartEngine) -> None:
     """Raises ConfigError when the chat template that is named does not exist."""
-    template = spec.options.get("chat_template")
-    is_path = template and "{" not in template and ("/" in template or template.endswith(".jinja"))
+    template: str = spec.options.get("chat_template") or ""
+    is_path = "{" not in template and ("/" in template or template.endswith(".jinja"))
     if is_path and not Path(template).is_file():
         raise ConfigError(f"{engine}.chat_template {template} is not a file.")
 

@@ -123,7 +123,7 @@ def read_checkpoint(model: str, template_path: str | None = None) -> Checkpoint:
 
 
 def drops_tools(checkpoint: Checkpoint) -> bool:
-    """Whether the chat template is known and never looks at the tools of a request, which then do not reach the model."""
+    """Whether the chat template is known and never looks at a request's tools, which then do not reach the model."""
     return bool(checkpoint.template) and "tools" not in checkpoint.template
 
 

@@ -18,8 +18,14 @@ from agentflow.workers.engines.prometheus import samples
 # Of the section sglang and of what launch adds: those that do not become a flag of their own name.
 RENDERED_ELSEWHERE = frozenset(
     {"command", "extra_args", "model_path", "random_seed", "tool_call_parser", "reasoning_parser",
-     "chat_template_kwargs", "mamba_scheduler_strategy", "enable_ep_moe", "log_level"}
+     "chat_template_kwargs"}
 )  # fmt: skip
+# AReaL's names are those of an older SGLang.
+RENAMED = {
+    "mamba_scheduler_strategy": "mamba_radix_cache_strategy",
+    "cuda_graph_max_bs": "cuda_graph_max_bs_decode",
+    "cuda_graph_bs": "cuda_graph_bs_decode",
+}
 OURS = {
     "--config": "agentflow gives SGLang its key in a configuration file; write its settings as flags",
     "--port": "agentflow finds a free one",
@@ -83,10 +89,8 @@ class Sglang:
                 argv += ["--" + key.replace("_", "-"), options[key]]
         if options.get("lora_paths"):
             argv += ["--enable-lora"] * (not options.get("enable_lora"))
-        if options.get("mamba_scheduler_strategy"):  # AReaL's name is an older one
-            argv += ["--mamba-radix-cache-strategy", options["mamba_scheduler_strategy"]]
         argv += flags.flags({"default_chat_template_kwargs": options.get("chat_template_kwargs")})
-        argv += flags.flags({k: v for k, v in options.items() if k not in RENDERED_ELSEWHERE})
+        argv += flags.flags({RENAMED.get(k, k): v for k, v in options.items() if k not in RENDERED_ELSEWHERE})
         argv += options.get("extra_args") or ()
         level = str(options.get("log_level", DEFAULT_LOG_LEVEL))
         return Launch(

@@ -20,7 +20,9 @@ import msgspec
 from agentflow.errors import UsageError
 
 NAME = "bfcl-eval"
-VERSION = "2026.3.23"  # data, simulated APIs and checker decide the score together: another release is another benchmark
+VERSION = (
+    "2026.3.23"  # data, simulated APIs and checker decide the score together: another release is another benchmark
+)
 INSTALL = f"pip install --no-deps {NAME}=={VERSION} && pip install mpmath==1.3.0 filelock"
 
 _BACKEND = "bfcl_eval.constants.executable_backend_config"
@@ -34,7 +36,9 @@ def require() -> None:
     except importlib.metadata.PackageNotFoundError as e:
         raise UsageError(f"BFCL's data and checker are not installed: run {INSTALL}.") from e
     if installed != VERSION:
-        raise UsageError(f"{NAME} {installed} is installed, and its scores are comparable only at {VERSION}: {INSTALL}.")
+        raise UsageError(
+            f"{NAME} {installed} is installed, and its scores are comparable only at {VERSION}: {INSTALL}."
+        )
     try:
         importlib.import_module("mpmath")
     except ImportError as e:

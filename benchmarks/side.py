@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-QUESTION = "A train of {n} cars carries {m} people in each car, and 17 more wait at the station. How many people is that?"
+QUESTION = (
+    "A train of {n} cars carries {m} people in each car, and 17 more wait at the station. How many people is that?"
+)
 
 
 def rows(episodes: int) -> list[dict[str, Any]]:
@@ -32,9 +34,7 @@ async def play_bare(agent: type[Any], transport: str, episodes: int, at_once: in
 
     http_client = DefaultAioHttpClient() if transport == "aiohttp" else None
     todo = iter(rows(episodes))
-    async with AsyncOpenAI(
-        base_url=f"{base_url}/v1", api_key="none", max_retries=0, http_client=http_client
-    ) as client:
+    async with AsyncOpenAI(base_url=f"{base_url}/v1", api_key="none", max_retries=0, http_client=http_client) as client:
 
         async def play() -> None:
             for row in todo:

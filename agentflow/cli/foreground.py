@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,16 +15,18 @@ import anyio
 import click
 from rich.console import Console
 
+from agentflow.agents.spec import agent_spec
 from agentflow.channel.messages import AgentSpec
 from agentflow.config import Config
+from agentflow.controller.background import background
 from agentflow.controller.evaluate import Evaluation, Plan, Watcher, play_run
 from agentflow.errors import (
     EXIT_COMPLETE,
     EXIT_INTERRUPTED,
     EXIT_LOST,
-    AgentflowError,
     AgentLoadError,
 )
+from agentflow.report.output import Output
 from agentflow.report.progress import Progress
 from agentflow.report.terminal import final_table
 
@@ -46,7 +49,7 @@ class Request:
         path = self.agent or self.config.agent_path
         if not path:
             raise AgentLoadError("No agent: name one (agentflow run agent.py), or set workflow in the configuration.")
-        return AgentSpec(path=path, kwargs={**self.config.agent_kwargs, **self.agent_kwargs})
+        return agent_spec(path, {**self.config.agent_kwargs, **self.agent_kwargs})
 
 
 def agent_arguments(pairs: Sequence[str]) -> dict[str, Any]:
@@ -68,7 +71,7 @@ def agent_arguments(pairs: Sequence[str]) -> dict[str, Any]:
 def absolute(name: str) -> str:
     """The same name with an absolute path, where it begins with the path of an existing file (``file.py:Class``)."""
     path, colon, attribute = name.partition(":")
-    return f"{os.path.abspath(path)}{colon}{attribute}" if os.path.exists(path) else name
+    return f"{os.path.abspath(path)}{colon}{attribute}" if os.path.isfile(path) else name
 
 
 def play(request: Request, run_dir: Path | None = None, force: bool = False) -> int:
@@ -77,7 +80,7 @@ def play(request: Request, run_dir: Path | None = None, force: bool = False) -> 
 
 
 async def _play(request: Request, run_dir: Path | None, force: bool) -> int:
-    console = Console()
+    console = Output()
     for note in request.notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     with ExitStack() as stack:
@@ -136,8 +139,6 @@ async def _until_second_signal(
     request: Request, watcher: Watcher, screen: _Screen, run_dir: Path | None, force: bool
 ) -> Evaluation | None:
     """Play; the first Ctrl-C stops admitting and saves, the second (or one before the first episode) stops now."""
-    evaluation: Evaluation | None = None
-    error: AgentflowError | None = None
 
     async def watch(scope: anyio.CancelScope) -> None:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -151,21 +152,16 @@ async def _until_second_signal(
                     "Ctrl-C again stops now."
                 )
 
-    async with anyio.create_task_group() as tasks:
+    async with background() as tasks:
         tasks.start_soon(watch, tasks.cancel_scope)
-        try:
-            evaluation = await play_run(
-                request.config,
-                request.spec(),
-                request.data,
-                watcher=watcher,
-                run_dir=run_dir,
-                resume=run_dir is not None,
-                force=force,
-            )
-        except AgentflowError as e:
-            error = e
-        tasks.cancel_scope.cancel()
-    if error is not None:
-        raise error
-    return evaluation
+        return await play_run(
+            request.config,
+            request.spec(),
+            request.data,
+            watcher=watcher,
+            run_dir=run_dir,
+            command=("agentflow", *sys.argv[1:]),
+            resume=run_dir is not None,
+            force=force,
+        )
+    return None

@@ -38,27 +38,21 @@ def command(overrides: tuple[str, ...], config: Path | None, **options: Any) -> 
 async def _serve(config: Any) -> int:
     import anyio
 
+    from agentflow.controller.background import background
     from agentflow.controller.serve import serving
-    from agentflow.errors import EXIT_INTERRUPTED, AgentflowError
+    from agentflow.errors import EXIT_COMPLETE
 
-    error: AgentflowError | None = None
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with anyio.create_task_group() as tasks:
+        async with background() as tasks:
 
             async def until_signal() -> None:
                 await anext(aiter(signals))
                 tasks.cancel_scope.cancel()
 
             tasks.start_soon(until_signal)
-            try:
-                async with serving(config) as door:
-                    click.echo(f"OPENAI_BASE_URL={door.base_url}")
-                    click.echo(f"OPENAI_API_KEY={door.api_key}")
-                    click.echo("Model name: default. Ctrl-C ends it.")
-                    await anyio.sleep_forever()
-            except AgentflowError as e:
-                error = e
-                tasks.cancel_scope.cancel()
-    if error is not None:
-        raise error
-    return EXIT_INTERRUPTED if error else 0
+            async with serving(config) as door:
+                click.echo(f"OPENAI_BASE_URL={door.base_url}")
+                click.echo(f"OPENAI_API_KEY={door.api_key}")
+                click.echo("Model name: default. Ctrl-C ends it.")
+                await anyio.sleep_forever()
+    return EXIT_COMPLETE

@@ -18,10 +18,13 @@ from agentflow.controller.control import Peer
 from agentflow.controller.retry import RunnerEnd
 from agentflow.errors import AgentflowError
 from agentflow.schedulers.base import Copy, Job, Scheduler, State
+from agentflow.store.status import ProcessStatus
 
 log = logging.getLogger(__name__)
 
 POLL_S = 0.5
+TELL_PENDING_S = 60.0
+QUEUE_TIMEOUT_S = 7 * 86_400.0  # deadlines count from a job's start; its time in the queue is the cluster's affair
 CONNECT_DEADLINE_S = 120.0  # from a copy's start to its Hello: imports on a cold shared file system take a minute
 MAX_FRUITLESS = 3  # deaths in a row without anything done in between: the next copy would die as well
 BACKOFF_S = 1.0  # doubled for every fruitless death
@@ -34,10 +37,13 @@ class Member:
 
     name: str
     peer: Peer | None = None
+    connected_once: bool = False
     left_at: float | None = None
     seen_running_at: float | None = None
     seen_dead_at: float | None = None
     goodbye: str | None = None
+    node: str = ""
+    started_at: float | None = None
     dead: bool = False
     last_error: str = ""
 
@@ -77,6 +83,8 @@ class Fleet:
         self._not_before = 0.0
         self._wake = anyio.Event()
         self._closing = False
+        self.running = anyio.Event()
+        self._pending: dict[str, str] = {}
 
     # --- facts pushed in ---
 
@@ -85,7 +93,7 @@ class Fleet:
         member = self.members.get(peer.name)
         if member is None or member.dead or member.peer is not None:
             return None
-        member.peer, member.left_at = peer, None
+        member.peer, member.left_at, member.connected_once = peer, None, True
         return member
 
     def left(self, peer: Peer) -> Member | None:
@@ -108,11 +116,42 @@ class Fleet:
         self._closing = True
 
     @property
+    def pending(self) -> dict[str, str]:
+        """Copies that wait for resources, with the scheduler's reason."""
+        return dict(self._pending)
+
+    def status(self, is_up: Callable[[str], bool], episodes: Callable[[str], int]) -> list[ProcessStatus]:
+        """The living copies, for ``status.json``."""
+        found = []
+        for m in self.alive:
+            away = m.left_at is not None
+            state = "waiting" if m.name in self._pending else "away" if away else "up" if is_up(m.name) else "starting"
+            note = self._pending.get(m.name, "")
+            found.append(ProcessStatus(m.name, self.kind, state, m.node, m.started_at, episodes(m.name), note))
+        return found
+
+    @property
     def alive(self) -> list[Member]:
         """Members that are not known to be dead."""
         return [m for m in self.members.values() if not m.dead]
 
     # --- the one task of a fleet ---
+
+    async def until_running(self, tell: Callable[[str], None]) -> None:
+        """Wait until the first copy runs. Says every minute why none does: a queue may be long, and is nobody's fault.
+
+        Raises:
+            AgentflowError: nothing ran for QUEUE_TIMEOUT_S.
+        """
+        with anyio.move_on_after(QUEUE_TIMEOUT_S):
+            while not self.running.is_set():
+                with anyio.move_on_after(TELL_PENDING_S):
+                    await self.running.wait()
+                    return
+                why = next((reason for reason in self._pending.values() if reason), "no reason given")
+                tell(f"{len(self._pending)} {self.kind}(s) wait for resources: {why}")
+            return
+        raise self._give_up(f"none was started in {QUEUE_TIMEOUT_S / 86_400:.0f} days.")
 
     async def run(self) -> None:
         """Start the copies and keep their number until cancelled; raises what ``give_up`` makes."""
@@ -139,25 +178,30 @@ class Fleet:
         copy = copies.get(member.name)
         now = time.monotonic()
         if copy is None or copy.state is State.PENDING:
+            self._pending[member.name] = copy.reason if copy is not None else ""
             return
+        self._pending.pop(member.name, None)
         if copy.state is not State.RUNNING:
             member.seen_dead_at = member.seen_dead_at or now
             if member.peer is not None and now - member.seen_dead_at < DRAIN_SOCKET_S:
                 return
             end = RunnerEnd.NODE if copy.state is State.GONE else RunnerEnd.CRASHED
-            self._bury(member, end, f"{member.name} {copy.reason or copy.state}")
+            self._bury(member, end, copy.reason or f"{member.name} is {copy.state}")
             return
         if member.seen_running_at is None:
-            member.seen_running_at = now
+            member.seen_running_at, member.node, member.started_at = now, copy.node, copy.started_at
+            self.running.set()
         silent = member.peer is None and member.left_at is None
         if silent and now - member.seen_running_at > CONNECT_DEADLINE_S:
             reason = f"did not reach the controller in {CONNECT_DEADLINE_S:.0f} s"
-            await self._give_up_on(member, f"{member.name} on {copy.node or 'its node'} {reason}")
+            await self._give_up_on(member, RunnerEnd.NODE, f"{member.name} on {copy.node or 'its node'} {reason}")
         elif member.left_at is not None and now - member.left_at > self._away_grace_s:
-            await self._give_up_on(member, f"{member.name} on {copy.node or 'its node'} lost its channel")
+            # The process lives, but does not speak: native code may hold its GIL for good, which is a crash to the
+            # episodes in it. A network that fails looks the same; nothing fails for it before it failed three times.
+            await self._give_up_on(member, RunnerEnd.CRASHED, f"{member.name} on {copy.node or 'its node'} went silent")
 
-    async def _give_up_on(self, member: Member, reason: str) -> None:
-        self._bury(member, RunnerEnd.NODE, reason)
+    async def _give_up_on(self, member: Member, end: RunnerEnd, reason: str) -> None:
+        self._bury(member, end, reason)
         await self._scheduler.stop([member.name])
 
     def _bury(self, member: Member, end: RunnerEnd, reason: str) -> None:
@@ -167,8 +211,10 @@ class Fleet:
         self._on_gone(member, end, member.last_error or reason)
         if self._closing:
             return
+        log.warning("%s; starting another %s", reason, self.kind)
+        if end is RunnerEnd.NODE and member.connected_once:
+            return  # its node was taken away, maybe everybody's at once: no sign that the next copy would not work
         self._fruitless += 1
         self._not_before = time.monotonic() + BACKOFF_S * 2 ** (self._fruitless - 1) if self._fruitless > 1 else 0.0
-        log.warning("%s; starting another %s", reason, self.kind)
         if self._fruitless >= MAX_FRUITLESS and not any(m.peer for m in self.alive):
             raise self._give_up(member.last_error or reason)

@@ -29,6 +29,7 @@ from agentflow.controller.fleet import Fleet, Member
 from agentflow.controller.retry import RunnerEnd
 from agentflow.errors import AgentLoadError, DataError, RunnerError
 from agentflow.schedulers.base import Job, Scheduler
+from agentflow.store.status import ProcessStatus
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ class Runners:
         self._loaded: dict[str, set[str]] = {}
         self._agents: dict[str, _Agent] = {}
         self._rows: _Rows | None = None
-        self._first_ready = anyio.Event()
+        self._some_ready = anyio.Event()
 
     def start_with(self, scheduler: Scheduler, job: Job, size: int) -> None:
         """Have ``size`` runner processes once :meth:`run` is entered. Without this, the runner is an inline one."""
@@ -97,8 +98,10 @@ class Runners:
         if self._fleet is not None:
             await self._fleet.run()
 
-    async def load_agent(self, spec: AgentSpec) -> tuple[str, AgentInfo]:
+    async def load_agent(self, spec: AgentSpec, tell: Callable[[str], None]) -> tuple[str, AgentInfo]:
         """Have every runner load this agent; returns its key and what the first runner found.
+
+        ``tell`` gets a sentence a minute while all runners wait in a queue.
 
         Raises:
             AgentLoadError: it cannot be loaded.
@@ -106,6 +109,8 @@ class Runners:
         """
         key = self.add_agent(spec)
         agent = self._agents[key]
+        if self._fleet is not None:
+            await self._fleet.until_running(tell)
         with anyio.move_on_after(LOAD_TIMEOUT_S):
             await agent.answered.wait()
         if agent.refused is not None:
@@ -136,7 +141,7 @@ class Runners:
             DataError: the function failed or took longer than ``timeout_s``.
         """
         with anyio.move_on_after(timeout_s):
-            await self._first_ready.wait()
+            await self._some_ready.wait()
             self._rows = _Rows()
             next(iter(self._ready.values())).post(LoadData(path))
             await self._rows.done.wait()
@@ -165,7 +170,7 @@ class Runners:
             case RunnerReady():
                 self._ready[peer.name] = peer
                 self._loaded[peer.name] = set()
-                self._first_ready.set()
+                self._some_ready.set()
                 for key, agent in self._agents.items():
                     peer.post(LoadAgent(key, agent.spec))
             case AgentLoaded(key=key, info=info):
@@ -173,6 +178,8 @@ class Runners:
                 agent.info = agent.info or info
                 agent.answered.set()
                 self._loaded[peer.name].add(key)
+                if self._fleet is not None:  # what ends it from now on are its episodes, and those are counted
+                    self._fleet.fruitful()
                 if self._loaded[peer.name] >= self._agents.keys():
                     # A plain `def run` blocks its runner: one at a time there.
                     plays_many = all(a.info is None or a.info.is_async for a in self._agents.values())
@@ -197,7 +204,7 @@ class Runners:
 
     def left(self, peer: Peer) -> None:
         """A runner's socket closed."""
-        self._ready.pop(peer.name, None)
+        self._forget(peer.name)
         if self._fleet is not None:
             self._fleet.left(peer)
         elif peer is self._inline:
@@ -206,6 +213,10 @@ class Runners:
     def peer(self, name: str) -> Peer | None:
         """The socket of a ready runner."""
         return self._ready.get(name)
+
+    def status(self, episodes: Callable[[str], int]) -> list[ProcessStatus]:
+        """For ``status.json``."""
+        return self._fleet.status(self._ready.__contains__, episodes) if self._fleet is not None else []
 
     @property
     def names(self) -> list[str]:
@@ -217,11 +228,6 @@ class Runners:
         message = WorkersMessage(self._table())
         for peer in self._ready.values():
             peer.post(message)
-
-    def fruitful(self) -> None:
-        """An episode ended: runners do what they are for."""
-        if self._fleet is not None:
-            self._fleet.fruitful()
 
     def drain(self, grace_s: float) -> None:
         """Have every runner end: nothing new, what plays is cancelled after the grace, then exit."""
@@ -235,8 +241,12 @@ class Runners:
         """Runners whose socket is open and that are set up."""
         return len(self._ready)
 
+    def _forget(self, name: str) -> None:
+        if self._ready.pop(name, None) is not None and not self._ready:
+            self._some_ready = anyio.Event()
+
     def _gone(self, member: Member, end: RunnerEnd, reason: str) -> None:
-        self._ready.pop(member.name, None)
+        self._forget(member.name)
         self._loaded.pop(member.name, None)
         if self._rows is not None and not self._rows.done.is_set():
             self._rows.error = f"The runner died while it made the rows of the data set: {reason}"

@@ -33,6 +33,7 @@ from agentflow.controller.retry import RunnerEnd
 from agentflow.episode import DEFAULT_ROLE
 from agentflow.errors import WorkerError
 from agentflow.schedulers.base import Scheduler
+from agentflow.store.status import ProcessStatus
 from agentflow.workers.engines import ENGINES
 from agentflow.workers.external import probe
 
@@ -86,36 +87,50 @@ class Workers:
 
     async def start_ours(
         self, config: Config, scheduler: Scheduler, log_dir: Path, secret_env: Mapping[str, str]
-    ) -> None:
+    ) -> tuple[str, ...]:
         """Have the workers that the configuration asks for, once :meth:`run` is entered; none with existing endpoints.
+
+        Returns:
+            A sentence for the user for each setting that was read off the model.
 
         Raises:
             UsageError: the model or the engine is not to be had here.
         """
         wanted = config.allocation
         if wanted is None:
-            return
+            return ()
         model = await anyio.to_thread.run_sync(launch.model_of, config, wanted)
-        self._spec = launch.engine_spec(config, wanted, model, api_key=secrets.token_urlsafe(32))
-        ENGINES[wanted.engine].check(self._spec)
+        engine = ENGINES[wanted.engine]
+        asked = launch.engine_spec(config, wanted, model, api_key=secrets.token_urlsafe(32))
+        spec, notes = await anyio.to_thread.run_sync(engine.complete, asked)
+        if config.scheduler.type == "local":  # elsewhere the engine need not be on this machine; its supervisor checks
+            engine.check(spec)
+        launch.check_nodes(spec)
+        self._spec = spec
         self._log_dir = log_dir
         self._fleet = Fleet(
             "worker",
             scheduler,
             launch.worker_job(wanted, config, log_dir, secret_env),
             wanted.replicas,
-            away_grace_s=self._spec.orphan_grace_s / 2,  # replaced well before the orphan ends itself
+            away_grace_s=spec.orphan_grace_s / 2,  # replaced well before the orphan ends itself
             on_gone=self._gone,
             give_up=lambda detail: WorkerError(f"No {wanted.engine} worker stays up: {detail}"),
         )
+        return notes
 
     async def run(self) -> None:
         """Keep the fleet alive until cancelled."""
         if self._fleet is not None:
             await self._fleet.run()
 
-    async def first_healthy(self, timeout_s: float) -> None:
-        """Wait for the first healthy worker; raises WorkerError after ``timeout_s``."""
+    async def first_healthy(self, timeout_s: float, tell: Callable[[str], None]) -> None:
+        """Wait for the first healthy worker; raises WorkerError ``timeout_s`` after the first one was started.
+
+        ``tell`` gets a sentence a minute while all of them wait in a queue.
+        """
+        if self._fleet is not None:
+            await self._fleet.until_running(tell)
         with anyio.move_on_after(timeout_s):
             await self._first_up.wait()
             return
@@ -134,6 +149,28 @@ class Workers:
     def loads(self) -> dict[str, EngineLoad]:
         """Latest heartbeat of every healthy worker that sends one."""
         return {n: w.load for n, w in self._workers.items() if w.info.healthy and w.node}
+
+    def status(self, episodes: Callable[[str], int]) -> list[ProcessStatus]:
+        """For ``status.json``: our workers with their load, and the endpoints of others."""
+        healthy = {n for n, w in self._workers.items() if w.info.healthy}
+        ours = self._fleet.status(healthy.__contains__, episodes) if self._fleet is not None else []
+        found = [msgspec.structs.replace(p, note=p.note or self._load_text(p.name)) for p in ours]
+        known = {p.name for p in found}
+        return found + [
+            ProcessStatus(name, "endpoint", "up", w.info.url, None, episodes(name))
+            for name, w in self._workers.items()
+            if name not in known
+        ]
+
+    def _load_text(self, name: str) -> str:
+        load = self._workers[name].load if name in self._workers else EngineLoad()
+        parts = [("running", load.running), ("waiting", load.waiting)]
+        texts = [f"{value} {what}" for what, value in parts if value is not None]
+        if load.kv_usage is not None:
+            texts.append(f"KV {load.kv_usage:.0%}")
+        if load.cached_tokens is not None and load.prompt_tokens:
+            texts.append(f"{load.cached_tokens / load.prompt_tokens:.0%} of prompt tokens cached")
+        return ", ".join(texts)
 
     # --- facts pushed in by the control server ---
 

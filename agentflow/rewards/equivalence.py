@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from agentflow.rewards import quantity, structure, symbolic
-from agentflow.rewards.magnitude import TooLargeError
+from agentflow.rewards.magnitude import MAX_LENGTH, TooLargeError
 from agentflow.rewards.notation import key, normalise
 from agentflow.rewards.structure import Collection
 
@@ -14,7 +14,7 @@ _CHOSEN = re.compile(
     r"(?:option|choice|answer)?\s*(?:\(\s*([A-Za-z])\s*\)|([A-Za-z])(?=$|\s*[.):])|\[\s*([A-Z])\s*\])", re.I
 )
 _LABEL = re.compile(r"(?:\(\s*[A-J]\s*\)|[A-J]\s*[.)])\s*(?=\S)")
-_WORDS = re.compile(r"[A-Za-z][A-Za-z' -]*[A-Za-z]")
+_WORDS = re.compile(r"(?=.*[A-Za-z]{3})[A-Za-z']+(?:[ -][A-Za-z']+)*")
 _CLOCK = re.compile(r"\d{1,2}\s*:\s*\d{2}(?:\s*:\s*\d{2})?\s*([ap]\.?\s*m\.?)?", re.I)
 _MAX_NESTING = 5
 
@@ -25,6 +25,8 @@ def equivalent(gold: str, given: str) -> bool:
     Raises:
         TooLargeError: the gold answer is too large to be computed and the given one is written otherwise.
     """
+    if len(given) > MAX_LENGTH or len(gold) > MAX_LENGTH:
+        return gold.strip() == given.strip()
     g, p = normalise(gold), normalise(given)
     if not g or not p:
         return False
@@ -35,7 +37,9 @@ def equivalent(gold: str, given: str) -> bool:
         chosen = _CHOSEN.match(p)
         return chosen is not None and (chosen[1] or chosen[2] or chosen[3]).upper() == choice[1]
     if _is_words(g):
-        return _bare_words(g) == _bare_words(p)
+        several, many = structure.collection(g), structure.collection(p)
+        listed = several is not None and many is not None and _any_order(several.items, many.items, 0)
+        return _bare_words(g) == _bare_words(p) or listed
     if _same(g, p, 0):
         return True
     label = _LABEL.match(p)  # "(B) 42" where the gold is 42
@@ -43,7 +47,7 @@ def equivalent(gold: str, given: str) -> bool:
 
 
 def _is_words(text: str) -> bool:
-    return _WORDS.fullmatch(text) is not None and len(text) > 2 and "\\" not in text
+    return _WORDS.fullmatch(text) is not None
 
 
 def _bare_words(text: str) -> str:
@@ -51,7 +55,7 @@ def _bare_words(text: str) -> str:
 
 
 def _same(g: str, p: str, depth: int) -> bool:
-    if key(g) == key(p):
+    if key(g) == key(p) or (_is_words(g) and _bare_words(g) == _bare_words(p)):
         return True
     if depth > _MAX_NESTING or not g or not p:
         return False
@@ -100,8 +104,16 @@ def _computed(g: str, p: str) -> bool:
                 raise
             return False  # a number that has to be written with so many digits is not the gold
         if decided is not None:
-            return decided
+            return decided or _in_degrees(number, p) or _in_degrees(given, g)
     return symbolic.equal(g, p)
+
+
+def _in_degrees(number: quantity.Quantity | None, expression: str) -> bool:
+    """45° is pi/4; a bare 45 is not."""
+    if number is None or number.unit != "°" or r"\pi" not in expression:
+        return False
+    value = number.value
+    return symbolic.equal(rf"\frac{{{value.numerator}\pi}}{{{180 * value.denominator}}}", expression)
 
 
 def _stands_for(number: quantity.Quantity | None, expression: str) -> bool | None:

@@ -1,6 +1,7 @@
 """Where in a completion the answer is. Pure; ``docs/rewards.md`` states the rule for users.
 
-What follows the end of thinking (``</think>``) counts, if anything does. In it the first of these that is there:
+What follows the end of thinking (``</think>``) counts, if anything does. In it the first of these that is there (3 and
+5 look at the last 10,000 characters, and at formulas of at most 2,000):
 
 1. the last ``\\boxed{...}`` (several that only commas, "and" or "or" separate are one list);
 2. what follows the last ``####`` on its line;
@@ -15,39 +16,40 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from agentflow.rewards.notation import group_at, trim
+from agentflow.rewards.magnitude import MAX_LENGTH
+from agentflow.rewards.notation import normalise, trim
+from agentflow.rewards.quantity import FUNCTIONS, quantity
 
+_TAIL = 10_000  # characters; an answer that is not in a box stands at the end, and searches stay fast
 _SHORT = 200  # characters: a text answer such as "east" or "no solution"
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
-_BETWEEN_BOXES = re.compile(r"[\s$,;.*]*(?:\\\)|\\\(|\\quad|\\text\s*\{)?[\s$]*(?:and|or)?[\s$}]*(?:\\\()?[\s$]*")
+_IDLE_BETWEEN_BOXES = re.compile(r"\\(?:text|quad|[()\[\]])|[\s$,;.*{}]")
+_BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
 _HASHES = re.compile(r"####[ \t]*([^\n]*\S)")
 _ANSWER = re.compile(
-    r"\b(?:final\s+answer|answer|result|solution|option|choice)\b[^\n.:=]{0,40}?(?:\bis\b|\bare\b|\bequals\b|[:：=])"
-    r"(?:\s*\**\s*(?:therefore|thus|so|simply|just)\b[,:]?)?[\s*_`:]*"
+    r"\b(?:final\s+answer|answers?|results?|solutions?|option|choice)\b[^\n.:=]{0,40}?(?:\bis\b|\bare\b|\bequals\b|[:：=])"
+    r"(?:[\s*]*(?:therefore|thus|so|simply|just)\b[,:]?)?[\s*_`:]*"
     r"|\b(?:final\s+)?answer\**[\s*:]*\n+[\s*]*",
     re.IGNORECASE,
 )
 _ENVIRONMENT = re.compile(
-    r"\$\$(?P<display>.+?)\$\$"
+    rf"\$\$(?P<display>.{{1,{MAX_LENGTH}}}?)\$\$"
     r"|(?<![\\$])\$(?P<inline>(?=\S)(?:\\.|[^$\\\n])+?(?<=\S))\$(?!\d)"
-    r"|\\\[(?P<bracket>.+?)\\\]"
-    r"|\\\((?P<paren>.+?)\\\)",
+    rf"|\\\[(?P<bracket>.{{1,{MAX_LENGTH}}}?)\\\]"
+    rf"|\\\((?P<paren>.{{1,{MAX_LENGTH}}}?)\\\)",
     re.DOTALL,
 )
 _JOINED = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*")
 _NUMBER = re.compile(
-    r"(?<![\w.\\^{/])[-+\u2212\u2013]?\s?[$€£]?"
+    r"(?:(?<![A-Za-z])(?:negative|minus)\s)?(?<![\w.\\^{/])[-+\u2212\u2013]?\s?[$€£]?"
     r"(?:\d{1,3}(?:[,\u00a0\u2009\u202f]\d{3})+|\d{1,3}(?: \d{3})+(?!\d)|\d+)?(?:\.\d+|(?<=\d))"
     r"(?:[eE][-+]?\d+|\s*(?:×|\\times|\*|x)\s*10\s*\^\s*\{?[-+\u2212]?\d+\}?|,\d+(?![,\d])|\s+\d+/\d+|\s*/\s*\d[\d.]*)?"
     r"(?:\s*(?:\\?%|°))?"
 )
 _PROSE = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}(?![A-Za-z])")
-_NOT_PROSE = frozenset(
-    "and or sin cos tan cot sec csc log ln exp sqrt arcsin arccos arctan sinh cosh tanh mod pi inf infinity percent "
-    "degrees min max gcd lcm".split()
-)
-_COMMAND = re.compile(r"\\(?:text|mathrm|textbf|mbox|operatorname)\s*\{[^{}]*\}|\\[A-Za-z]+")
+_NOT_PROSE = FUNCTIONS | {"pi", "inf", "infinity", "percent", "degrees", "min", "max", "gcd", "lcm"}
+_COMMAND = re.compile(r"\\(?:text|mathrm|textbf|mbox|operatorname|begin|end)\s*\{[^{}]*\}|\\[A-Za-z]+")
 _CHOICE_AT_START = re.compile(r"\(?[A-Z]\)?(?=[\s.,:;)*]|$)")
 _SENTENCE_END = re.compile(r"(?<=[^\d\s])[.!?](?=\s|$)|(?<=\d)[.!?](?=\s|$)|\n")
 
@@ -61,7 +63,7 @@ class Extract:
     parts: tuple[str, ...] = ()
 
 
-def extract(completion: str) -> Extract | None:
+def extract(completion: str | None) -> Extract | None:
     """The answer as written, None if there is none."""
     text = after_thinking(completion).strip()
     for find in (_boxes, _hashes, _after_phrase, _formula, _last):
@@ -71,9 +73,9 @@ def extract(completion: str) -> Extract | None:
     return Extract(text, "text") if 0 < len(text) <= _SHORT else None
 
 
-def numbers_of_last_sentence(completion: str) -> list[str]:
+def numbers_of_last_sentence(completion: str | None) -> list[str]:
     """All numbers of the last sentence that has one: "There are 9 chickens and 10 rabbits"."""
-    text = after_thinking(completion)
+    text = after_thinking(completion)[-_TAIL:]
     for sentence in reversed(_SENTENCE_END.split(text)):
         numbers = [match[0].strip() for match in _NUMBER.finditer(sentence)]
         if numbers:
@@ -81,31 +83,53 @@ def numbers_of_last_sentence(completion: str) -> list[str]:
     return []
 
 
-def after_thinking(completion: str) -> str:
-    """What a reasoning model says after it thought; all of it where the thinking never ends."""
+def after_thinking(completion: str | None) -> str:
+    """What a reasoning model says after it thought; all of it where the thinking never ends. None (a message without
+    content) is empty."""
+    if completion is None:
+        return ""
     _, closed, answer = completion.rpartition("</think>")
     return answer if closed and answer.strip() else completion
 
 
 def _boxes(text: str) -> Extract | None:
-    boxes: list[tuple[int, int, str]] = []
-    end = 0
-    for match in _BOX.finditer(text):
-        group = group_at(text, match.end()) if match.start() >= end else None
-        if group is not None and group[0].strip():
-            boxes.append((match.start(), group[1], group[0]))
-            end = group[1]
+    boxes = _closed_boxes(text)
     if not boxes:
         return None
-    start, _, content = boxes[-1]
-    contents = [content]
-    for earlier in reversed(boxes[:-1]):
-        if _BETWEEN_BOXES.fullmatch(text, earlier[1], start) is None or earlier[1] == start:
+    contents = [boxes[-1].content]
+    for earlier, later in zip(boxes[-2::-1], boxes[:0:-1], strict=True):
+        between = text[earlier.end : later.start]
+        if _IDLE_BETWEEN_BOXES.sub("", between) not in ("", "and", "or") or not between.strip():
             break
-        if earlier[2] not in contents:
-            contents.insert(0, earlier[2])
-        start = earlier[0]
+        if earlier.content not in contents:
+            contents.insert(0, earlier.content)
     return Extract(", ".join(contents), "box", tuple(contents))
+
+
+@dataclass(frozen=True)
+class _Box:
+    start: int
+    end: int
+    content: str
+
+
+def _closed_boxes(text: str) -> list[_Box]:
+    """The boxes that are closed and hold something; of nested ones the outermost."""
+    starts = {match.end(): match.start() for match in _BOX.finditer(text)}
+    boxes: list[_Box] = []
+    open_braces: list[int] = []
+    for brace in _BRACES.finditer(text) if starts else ():
+        if brace[0] == "{":
+            open_braces.append(brace.start())
+        elif brace[0] == "}" and open_braces:
+            opened = open_braces.pop()
+            start = starts.get(opened)
+            content = text[opened + 1 : brace.start()]
+            if start is not None and content.strip():
+                while boxes and boxes[-1].start > start:
+                    boxes.pop()
+                boxes.append(_Box(start, brace.end(), content))
+    return boxes
 
 
 def _hashes(text: str) -> Extract | None:
@@ -114,6 +138,7 @@ def _hashes(text: str) -> Extract | None:
 
 
 def _after_phrase(text: str) -> Extract | None:
+    text = text[-_TAIL:]
     for match in reversed(list(_ANSWER.finditer(text))):
         value = _leading_value(text[match.end() :])
         if value is not None:
@@ -132,7 +157,7 @@ def _leading_value(rest: str) -> str | None:
     choice = _CHOICE_AT_START.match(sentence)
     if choice is not None:
         return sentence if _is_formula(sentence) else choice[0]
-    if sentence and _is_formula(sentence):
+    if sentence and (_is_formula(sentence) or _is_quantity(sentence)):
         return sentence
     prose = next((m for m in _PROSE.finditer(_masked(sentence)) if m[0].lower() not in _NOT_PROSE), None)
     if prose is not None and prose.start() > 0:
@@ -159,10 +184,12 @@ def _environments_from(rest: str) -> str | None:
 
 
 def _formula(text: str) -> Extract | None:
-    return Extract(text, "formula") if text and len(text) <= _SHORT and _is_formula(text) else None
+    found = 0 < len(text) <= _SHORT and (_is_formula(text) or _is_quantity(text))
+    return Extract(text, "formula") if found else None
 
 
 def _last(text: str) -> Extract | None:
+    text = text[-_TAIL:]
     environments = [m for m in _ENVIRONMENT.finditer(text) if _content(m).strip()]
     inside = [(m.start(), m.end()) for m in environments]
     numbers = [m for m in _NUMBER.finditer(text) if not any(a <= m.start() < b for a, b in inside)]
@@ -187,9 +214,17 @@ def _masked(text: str) -> str:
     return _COMMAND.sub(lambda m: " " * len(m[0]), text)
 
 
+def _is_quantity(text: str) -> bool:
+    """A number, perhaps with a unit of a word or two; longer is prose."""
+    number = quantity(normalise(text)) if len(text) <= _SHORT else None
+    return number is not None and len(number.unit.split()) <= 2
+
+
 def _is_formula(text: str) -> bool:
     """No words but names of functions, and something to compute with; dollars of a price are no environment."""
     if "\n" in text.strip() or text.count("$") % 2:
         return False
     words = [word.lower() for word in _PROSE.findall(_masked(text))]
-    return all(word in _NOT_PROSE for word in words) and re.search(r"[\d=\\^+]|^[A-Za-z]$|^\([A-Z]\)$", text) is not None
+    return (
+        all(word in _NOT_PROSE for word in words) and re.search(r"[\d=\\^+]|^[A-Za-z]$|^\([A-Z]\)$", text) is not None
+    )

@@ -6,6 +6,7 @@ import re
 
 from agentflow.rewards.equivalence import equivalent
 from agentflow.rewards.extraction import after_thinking, extract, numbers_of_last_sentence
+from agentflow.rewards.magnitude import MAX_LENGTH
 from agentflow.rewards.notation import key, normalise, unwrap
 from agentflow.rewards.quantity import quantity
 from agentflow.rewards.structure import collection
@@ -20,7 +21,7 @@ def gold_answer(answer: object) -> str:
     return unwrap(boxed.text if boxed is not None else text)
 
 
-def grade(completion: str, answer: object) -> float:
+def grade(completion: str | None, answer: object) -> float:
     """1.0 if the completion's answer means the same as the gold ``answer``, else 0.0.
 
     Raises:
@@ -30,7 +31,8 @@ def grade(completion: str, answer: object) -> float:
     gold = gold_answer(answer)
     if not gold:
         raise ValueError("the gold answer is empty")
-    if key(normalise(after_thinking(completion))) == key(normalise(gold)):
+    whole = after_thinking(completion)
+    if len(whole) <= MAX_LENGTH and key(normalise(whole)) == key(normalise(gold)):
         return 1.0
     found = extract(completion)
     if found is None:
@@ -39,12 +41,15 @@ def grade(completion: str, answer: object) -> float:
         return 1.0
     if len(found.parts) > 1 and all(equivalent(found.parts[-1], part) for part in found.parts):
         return float(equivalent(gold, found.parts[-1]))  # one value in two spellings is one answer
+    if found.rule == "box":
+        inside = extract(normalise(found.text[:MAX_LENGTH]))  # \boxed{\text{The answer is } 42}
+        return float(inside is not None and inside.rule == "phrase" and equivalent(gold, inside.text))
     if found.rule == "number":
         return float(_all_in_one_sentence(gold, completion))
     return 0.0
 
 
-def _all_in_one_sentence(gold: str, completion: str) -> bool:
+def _all_in_one_sentence(gold: str, completion: str | None) -> bool:
     """A gold of several numbers may be answered in prose, by a sentence that has these numbers and no other."""
     several = collection(normalise(gold))
     if several is None or several.kind != "list" or not all(quantity(item) for item in several.items):

@@ -15,10 +15,38 @@ _CHARACTERS = str.maketrans(
         **dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\u2014\ufe63\uff0d", "-"),
         **dict.fromkeys("\u00d7\u2715\u2a2f", r"\times "),
         **dict.fromkeys("\u22c5\u00b7\u2219", r"\cdot "),
-        **{"÷": "/", "⁄": "/", "∕": "/", "√": r"\sqrt ", "π": r"\pi ", "∞": r"\infty ", "θ": r"\theta "},
-        **{"≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "±": r"\pm ", "∪": r"\cup ", "∈": r"\in ", "∩": r"\cap "},
-        **{"⩽": r"\le ", "⩾": r"\ge ", "º": "°", "˚": "°", "，": ",", "％": "%", "（": "(", "）": ")", "＝": "="},
-        **{"½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}"},
+        "÷": "/",
+        "⁄": "/",
+        "∕": "/",
+        "√": r"\sqrt ",
+        "π": r"\pi ",
+        "∞": r"\infty ",
+        "θ": r"\theta ",
+        "≤": r"\le ",
+        "≥": r"\ge ",
+        "≠": r"\ne ",
+        "±": r"\pm ",
+        "∪": r"\cup ",
+        "∈": r"\in ",
+        "∩": r"\cap ",
+        "⩽": r"\le ",
+        "≈": r"\approx ",
+        "∅": r"\emptyset ",
+        "…": "...",
+        "ℝ": r"\mathbb{R}",
+        "⩾": r"\ge ",
+        "º": "°",
+        "˚": "°",
+        "，": ",",
+        "％": "%",
+        "（": "(",
+        "）": ")",
+        "＝": "=",
+        "½": r"\frac{1}{2}",
+        "⅓": r"\frac{1}{3}",
+        "⅔": r"\frac{2}{3}",
+        "¼": r"\frac{1}{4}",
+        "¾": r"\frac{3}{4}",
         **{digit: f"^{{{i}}}" for i, digit in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
         **{chr(0xFF10 + i): str(i) for i in range(10)},
     }
@@ -55,9 +83,17 @@ _REWRITES = [
         (r"(\\frac\s*\{[^{}]*\})\s*([0-9a-zA-Z])", r"\1{\2}"),
         (r"\\sqrt\s*([0-9a-zA-Z])", r"\\sqrt{\1}"),
         (r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}"),
+        (r"\\varnothing(?![a-zA-Z])|\\\{\s*\\\}", r"\\emptyset "),
+        (r"(?<![a-zA-Z])(?:the set of )?(?:all )?(?:the )?real numbers(?![a-zA-Z])", r"\\mathbb{R}"),
+        (r"\\approx(?![a-z])|(?<![a-zA-Z])(?:approximately|approx\.?)(?![a-zA-Z])", "="),  # judged by the value
+        (r"^\s*=", ""),
+        (r"(?<![a-zA-Z])(?:negative|minus)\s+(?=[\d.$\\])", "-"),
+        (r"\\(?:dot|bar)\s*\{(\d+)\}", r"\\overline{\1}"),
+        (r"(?<=\d)_(?=\d{3}(?!\d))", ""),
         (r"\s+", " "),
     ]
 ]
+_ELLIPSIS = re.compile(r"(\d{1,9}\.\d{0,9}?)(\d{1,6}?)\2+\s*(?:\.\.\.|\\[lc]?dots(?![a-z]))")
 _WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("__", "__"), ("`", "`"))
 _UPRIGHT_UNITS = {"m": "meters", "g": "grams", "s": "seconds", "h": "hours", "l": "liters", "L": "liters", "d": "days"}
 _SINGLE_BRACED = re.compile(r"([\^_])\{(\w)\}")
@@ -66,7 +102,8 @@ _SINGLE_BRACED = re.compile(r"([\^_])\{(\w)\}")
 @lru_cache(maxsize=4096)
 def normalise(text: str) -> str:
     """``text`` without its math environment, in one spelling, spaces collapsed, without a full stop at its end."""
-    text = unwrap(text.translate(_CHARACTERS).strip())
+    text = _ELLIPSIS.sub(r"\1\\overline{\2}", text.translate(_CHARACTERS))  # 0.333... is 1/3
+    text = unwrap(text.strip())
     text = _SIZED.sub("", text)
     before = None
     while before != text:  # fonts may be nested: \textbf{\text{(A)}}
@@ -125,7 +162,7 @@ def group_at(text: str, position: int) -> tuple[str, int] | None:
 def trim(text: str) -> str:
     """Without surrounding space and without the punctuation that ends a sentence or clause."""
     text = text.strip()
-    while text and text[-1] in ".,;:" and not text.endswith((r"\,", r"\;", r"\:")):
+    while text and text[-1] in ".,;:" and not text.endswith((r"\,", r"\;", r"\:", "...")):
         text = text[:-1].rstrip()
     return text
 

@@ -62,7 +62,9 @@ _ALIASES = {
 }
 _UNITS = {alias.replace("\u00a0", " "): unit for unit, aliases in _ALIASES.items() for alias in aliases.split(" ")}
 _UNITS |= {unit: unit for unit in _ALIASES}
-_FUNCTIONS = frozenset("sin cos tan cot sec csc log ln exp sqrt arcsin arccos arctan sinh cosh tanh mod and or".split())
+FUNCTIONS = frozenset({"sin", "cos", "tan", "cot", "sec", "csc", "log", "ln", "exp", "sqrt", "mod", "and", "or"}) | {
+    *("arcsin", "arccos", "arctan", "sinh", "cosh", "tanh")
+}
 _UNIT_TEXT = re.compile(r"(?P<words>[A-Za-z%°¢$€£][A-Za-z .'/-]*)?(?:\s*\^\s*\{?\s*(?P<power>[23])\s*\}?)?")
 _SQUARED = re.compile(r"^(sq|square|squared|cu|cubic)\s+|\s+(squared|cubed)$")
 
@@ -224,8 +226,8 @@ def _unit(text: str) -> str | None:
     if known is None:
         parts = words.split()
         spaced = text[0] == " "
-        if not spaced or not parts or any(p in _FUNCTIONS for p in parts) or not any(len(p) >= 3 for p in parts):
+        if not spaced or not parts or any(p in FUNCTIONS for p in parts) or not any(len(p) >= 3 for p in parts):
             return None  # letters that stand at a number are algebra: 2ab, 5x
-    elif len(words) == 1 and words.isalpha():
+    elif len(words) == 1 and words.isalpha() and not (power and text[0] == " "):
         return None  # 5 m is five times m; normalise() spells \\text{m} out
     return (known or words) + (f"^{power}" if power else "")

@@ -16,6 +16,7 @@ _NAME = rf"(?:{_VARIABLE}|{_GREEK}|[A-Za-z]\s*\([A-Za-z](?:\s*,\s*[A-Za-z])*\)|\
 _ASSIGNMENT = re.compile(rf"({_NAME})\s*(?:=|\\in(?![a-z]))\s*(?!=)(.+)", re.DOTALL)
 _RELATION = re.compile(r"\\le(?![a-z])|\\ge(?![a-z])|<|>")
 _SINGLE_VARIABLE = re.compile(rf"(?:{_VARIABLE}|{_GREEK})")
+_AROUND_ZERO = re.compile(rf"\|\s*(?:{_VARIABLE}|{_GREEK})\s*\|\s*(<|\\le(?![a-z]))\s*([^<>=]+)")
 _PLUS_MINUS = re.compile(r"\\(pm|mp)(?![a-zA-Z])\s*")
 
 
@@ -79,10 +80,16 @@ def collection(text: str) -> Collection | None:
 def interval(text: str) -> Collection | None:
     """An interval as two endpoints in brackets, from its own notation or from an inequality in one variable."""
     text = text.strip()
+    if text.replace(" ", "") == r"\mathbb{R}":
+        return Collection("()", (r"-\infty", r"\infty"))
     outer = _outer(text)
     if outer is not None and outer[0] in "([":
         ends = _commas(outer[2], thousands=False)
         return Collection(outer[0] + outer[1], tuple(ends)) if len(ends) == 2 else None
+    around_zero = _AROUND_ZERO.fullmatch(text)
+    if around_zero is not None:
+        brackets = "[]" if "e" in around_zero[1] else "()"
+        return Collection(brackets, (f"-({around_zero[2]})", around_zero[2]))
     parts = [part.strip() for part in _RELATION.split(text)]
     signs = _RELATION.findall(text)
     if "" in parts:

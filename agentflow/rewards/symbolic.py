@@ -27,8 +27,14 @@ _CONFIG = NormalizationConfig(
     basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none", equations=False
 )
 _IMAGINARY = re.compile(r"(?<![A-Za-z\\])i(?![A-Za-z])")
+_NUMBER_BASE = re.compile(r"\d\s*_")
+_TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
+_DEGREES = re.compile(r"(\d+(?:\.\d+)?)\s*°")
 _DIGITS = 50
 _NOISE_BITS = 20
+_NOISE = sympy.Float("1e-45")  # of sums of numbers near 1 that are computed to 50 digits
+_MAX_DENOMINATOR = 10_000
+_OPERATORS = (sympy.Sum, sympy.Product, sympy.Integral, sympy.Derivative, sympy.Limit)
 _POINTS = (  # for letters in alphabetical order, rotated; no relation with small coefficients holds among them
     ("1.3247179572", "0.7390851332", "2.6854520011", "1.9021605831", "0.5671432904", "3.3598856662"),
     ("0.6434105463", "2.5029078751", "1.2824271291", "0.9159655942", "4.6692016091", "1.4513692349"),
@@ -46,10 +52,15 @@ def parse(text: str, imaginary: bool) -> Any:
         TooLargeError: it must not be computed.
     """
     check_size(text)
+    if _NUMBER_BASE.search(text):
+        return None  # the parser drops the base of a number
+    if _TRIGONOMETRIC.search(text):
+        text = _DEGREES.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
     latex = normalize_latex(text.replace("$", "").replace("%", r"\%").replace("°", ""), config=_CONFIG)
     try:
         found = latex2sympy(latex, is_real=not imaginary, convert_degrees=False, normalization_config=None)
-        return _exact(found.xreplace({sympy.Symbol("i", real=False): sympy.I}) if imaginary else found)
+        exact = _exact(found.xreplace({sympy.Symbol("i", real=False): sympy.I}) if imaginary else found)
+        return exact if hasattr(exact, "free_symbols") else None  # the parser leaves holes in what it half reads
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 -- whatever the parser cannot read is no mathematics; comparing texts remains
@@ -111,7 +122,13 @@ def _rational(value: Fraction) -> Any:
 def _exact(found: Any) -> Any:
     """Decimals as the fractions that were written, not as the floats that the parser makes of them."""
     floats = found.atoms(sympy.Float) if isinstance(found, sympy.Basic | sympy.MatrixBase) else ()
-    return found.xreplace({f: sympy.Rational(str(f.n(15))) for f in floats}) if floats else found
+    return found.xreplace({f: _written(str(f.n(15))) for f in floats}) if floats else found
+
+
+def _written(decimal: str) -> Any:
+    fraction = sympy.Rational(decimal)
+    # sympy raises an integer to a fraction by computing its powers up to the denominator
+    return fraction if fraction.q <= _MAX_DENOMINATOR else sympy.Float(decimal, _DIGITS + 10)
 
 
 def _equations(a: Any, b: Any) -> bool:
@@ -132,6 +149,7 @@ def _equations(a: Any, b: Any) -> bool:
 
 def _expressions(a: Any, b: Any) -> bool | None:
     """True or False where both can be computed, None where not."""
+    a, b = (e.doit() if e.has(*_OPERATORS) else e for e in (a, b))
     if a == b:
         return True
     if isinstance(a, sympy.Rational) and isinstance(b, sympy.Rational):
@@ -149,6 +167,8 @@ def _expressions(a: Any, b: Any) -> bool | None:
             return bool(a == b)
         x, y = _value(a, {}), _value(b, {})
         return None if x is None or y is None else _near(x, y)
+    if a.has(*_OPERATORS) or b.has(*_OPERATORS):
+        return None
     compared = 0
     for number, point in enumerate(_points(names)):
         x, y = _value(a, point), _value(b, point)
@@ -165,19 +185,27 @@ def _expressions(a: Any, b: Any) -> bool | None:
 
 
 def _points(names: list[Any]) -> list[dict[Any, Any]]:
-    return [{name: sympy.Rational(row[i % len(row)]) + i // len(row) for i, name in enumerate(names)} for row in _POINTS]
+    precision = _DIGITS + 10
+    return [
+        {name: sympy.Float(row[i % len(row)], precision) + i // len(row) for i, name in enumerate(names)}
+        for row in _POINTS
+    ]
 
 
 def _value(expression: Any, point: dict[Any, Any]) -> Any:
     """The number that it is at this point, to 50 digits; None if it is none there."""
     try:
         value = expression.xreplace(point).doit().evalf(_DIGITS)
-    except (TypeError, ValueError, ArithmeticError, AttributeError, NotImplementedError):
+    except (TypeError, ValueError, ArithmeticError, AttributeError, NotImplementedError, RecursionError):
         return None
     if not value.is_number or value.is_finite is None:
         return None
     # what evalf cannot tell from zero comes back with next to no precision
-    noise = {part: sympy.S.Zero for part in value.atoms(sympy.Float) if part._prec < _NOISE_BITS}
+    noise = {
+        part: sympy.S.Zero
+        for part in value.atoms(sympy.Float)
+        if part._prec < _NOISE_BITS or (point and abs(part) < _NOISE)
+    }
     return value.xreplace(noise) if noise else value
 
 

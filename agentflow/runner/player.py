@@ -158,8 +158,10 @@ class Player:
         try:
             ending = await self._watch_over(attempt, task, alone)
             await self._cancel_left_behind(attempt, task)
-        finally:
+        except BaseException:  # the runner itself is being cancelled (inline)
             task.cancel()
+            raise
+        finally:
             self._tasks.close(attempt.scope)
             if self._watch is not None:
                 self._watch.forget(attempt.scope)
@@ -257,7 +259,10 @@ async def _wait(attempt: Attempt, ends: set[asyncio.Future[Any]], limit_s: float
 
 
 def _result(task: asyncio.Task[Ending]) -> Ending:
-    return ending_of_exception(asyncio.CancelledError("run() cancelled itself")) if task.cancelled() else task.result()
+    if task.cancelled():
+        return ending_of_exception(asyncio.CancelledError("run() cancelled itself"))
+    error = task.exception()  # a GeneratorExit that run() raised: the one that a coroutine may not catch
+    return task.result() if error is None else ending_of_exception(error)
 
 
 def _late(limit_s: float | None, where: str) -> Ending:

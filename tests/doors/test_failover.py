@@ -137,6 +137,39 @@ async def test_without_any_worker_the_wait_is_bounded(house: HouseMaker) -> None
         assert door.verdict.kind is Kind.UNREACHABLE
 
 
+async def test_a_table_that_keeps_changing_without_a_healthy_worker_does_not_prolong_the_wait(
+    house: HouseMaker,
+) -> None:
+    async with house(None, retry_window_s=0.2) as h:
+        h.change("w0", healthy=False)
+        door = h.open()
+        waiting = asyncio.create_task(raw_call(door))
+        while not waiting.done():
+            await asyncio.sleep(0.02)
+            h.push()
+        assert waiting.result().status_code == 503
+
+
+@pytest.mark.usefixtures("no_backoff")
+async def test_calls_that_wait_for_a_place_at_a_worker_move_on_when_it_leaves_the_table(house: HouseMaker) -> None:
+    asked = asyncio.Event()
+
+    async def hang(ask: Ask) -> Answer:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with house(hang, lambda ask: chat("moved"), worker_calls=1) as h:
+        doors = [h.open(Episode(f"item {i}", 0)) for i in range(3)]
+        calls = [asyncio.create_task(call(door)) for door in doors]
+        await asked.wait()
+        del h.workers["w0"]
+        h.push()
+        assert await asyncio.gather(*calls) == ["moved"] * 3
+        assert len(h.servers["w0"].asks) == 1
+        assert [door.calls[0].tries for door in doors] == [2, 1, 1]
+
+
 @pytest.mark.usefixtures("no_backoff")
 @pytest.mark.parametrize("how", ["removed", "restarted"])
 async def test_a_call_to_a_worker_that_left_the_table_moves_on_at_once(house: HouseMaker, how: str) -> None:
@@ -202,6 +235,35 @@ async def test_the_same_500_again_is_passed_on_with_a_hint_and_no_verdict(house:
         assert door.hint is Kind.SERVER_ERROR
         assert door.verdict is None
         assert door.calls[0].error == "assert failed"
+
+
+ENGINE_DEATH = "EngineCore encountered an issue. See stack trace (above) for the root cause."
+
+
+@pytest.mark.usefixtures("no_backoff")
+async def test_a_500_that_tells_of_a_dead_engine_is_the_infrastructures(house: HouseMaker) -> None:
+    async with house(lambda ask: error(500, ENGINE_DEATH)) as h:
+        door = h.open()
+        assert (await raw_call(door)).status_code == 503
+        assert len(h.servers["w0"].asks) == 4
+        assert door.verdict is not None
+        assert (door.verdict.outcome, door.verdict.kind) == (Outcome.LOST, Kind.UNREACHABLE)
+
+
+async def test_a_stream_whose_last_event_tells_of_a_dead_engine_loses_the_episode(house: HouseMaker) -> None:
+    def dying(ask: Ask) -> Answer:
+        return [*list(chat_chunks("one two three"))[:2], {"error": {"message": ENGINE_DEATH, "code": 500}}]
+
+    async with house(dying) as h:
+        door = h.open()
+        stream = await client_of(door).chat.completions.create(model="m", messages=HI, stream=True)
+        with pytest.raises(openai.APIError):
+            [chunk async for chunk in stream]
+        await stream.close()
+        assert door.verdict is not None
+        assert (door.verdict.outcome, door.verdict.kind) == (Outcome.LOST, Kind.STREAM_BROKEN)
+        assert "EngineCore" in door.calls[0].error
+        assert door.hint is None
 
 
 async def test_a_context_overflow_reaches_the_agent_untouched_with_a_hint_that_a_good_call_clears(
@@ -307,6 +369,21 @@ async def test_a_stream_that_breaks_in_the_middle_breaks_for_the_agent_and_loses
         assert lines(door)[0]["response"]["choices"][0]["message"]["content"] == "one"
 
 
+async def test_a_connection_cut_after_the_streams_own_end_harms_nobody(house: HouseMaker) -> None:
+    async def cut_late(ask: Ask) -> Answer:
+        response = await send_events(ask, chat_chunks("all of it", include_usage=True))
+        break_off(ask)
+        return response
+
+    async with house(cut_late) as h:
+        door = h.open()
+        body = {"messages": HI, "stream": True}
+        got = await door.http_client().post(door.base_url + "/chat/completions", json=body)
+        assert got.text.endswith("data: [DONE]\n\n")
+        assert [(c.status, c.completion_tokens, c.error) for c in door.calls] == [(200, 5, "")]
+        assert door.verdict is None
+
+
 async def test_a_stream_to_a_worker_that_left_the_table_breaks_at_once(house: HouseMaker) -> None:
     async def stall(ask: Ask) -> Answer:
         await send_events(ask, [next(iter(chat_chunks()))], done=False)
@@ -406,6 +483,17 @@ async def test_closing_an_episode_records_and_cancels_what_is_on_its_way_and_ref
         assert "over" in late.json()["error"]["message"]
         assert len(door.calls) == 1
         assert door.verdict is None
+
+
+async def test_a_call_that_slips_in_while_its_episode_closes_is_refused(
+    house: HouseMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house(None) as h:
+        door = h.open()
+        # As when another thread closes the episode between the door's check and the call's start.
+        monkeypatch.setattr(door, "seed_for", lambda ask: h.forwarder.close_episode(door))
+        assert (await raw_call(door)).status_code == 410
+        assert h.servers["w0"].asks == []
 
 
 async def test_calls_in_flight_to_a_worker_are_capped(house: HouseMaker) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -403,6 +404,17 @@ async def test_a_trace_comes_in_chunks_of_bounded_size(house: HouseMaker) -> Non
         assert [len(c) for c in chunks[:-1]] == [MAX_CHUNK_BYTES] * (len(chunks) - 1)
         assert len(chunks[-1]) <= MAX_CHUNK_BYTES
         assert len(lines(door)) == 2
+
+
+async def test_pretty_printed_requests_and_replies_are_one_line_of_the_trace(house: HouseMaker) -> None:
+    reply = web.Response(text=json.dumps(chat("line\nbreak"), indent=2), content_type="application/json")
+    async with house(lambda ask: reply) as h:
+        door = h.open()
+        body = json.dumps({"model": "d", "messages": HI, "tools": [{"type": "function"}]}, indent=2)
+        await door.http_client().post(door.base_url + "/chat/completions", content=body)
+        [line] = lines(door)
+        assert line["response"] == chat("line\nbreak")
+        assert h.servers["w0"].asks[0].body["messages"] == HI
 
 
 async def test_a_reply_that_is_no_json_goes_to_the_agent_as_it_is(house: HouseMaker) -> None:

@@ -179,20 +179,25 @@ async def test_a_client_that_disconnects_cancels_its_request_at_the_worker(house
         assert [c.status for c in door.calls] == [0]
 
 
-async def test_a_client_that_disconnects_from_a_busy_stream_cancels_it_too(house: HouseMaker) -> None:
+async def test_a_client_that_stops_reading_and_disconnects_cancels_its_stream_too(house: HouseMaker) -> None:
+    stalled = asyncio.Event()
+
     async def endless(ask: Ask) -> Answer:
-        chunk = f"data: {json.dumps(list(chat_chunks('word'))[1])}\n\n".encode()
+        chunk = f"data: {json.dumps({'choices': [], 'pad': 'x' * (1 << 20)})}\n\n".encode()
         response = await send_events(ask, [], done=False)
         while True:
-            await response.write(chunk)
-            await asyncio.sleep(0)
+            writing = asyncio.create_task(response.write(chunk))
+            try:
+                await asyncio.wait_for(asyncio.shield(writing), 0.3)
+            except TimeoutError:  # the way to the client is full
+                stalled.set()
+                await writing
 
     async with house(endless) as h, plain() as client:
         door = h.open()
         url = door.base_url + "/chat/completions"
-        async with client.stream("POST", url, json={**CHAT, "stream": True}) as response:
-            async for _ in response.aiter_bytes():
-                break
+        async with client.stream("POST", url, json={**CHAT, "stream": True}):
+            await stalled.wait()
         await h.servers["w0"].client_left.wait()
         assert [c.status for c in door.calls] == [0]
         assert door.verdict is None

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.runner.conversation import BodyHasher, Prefixes, read_conversation, seed
+from agentflow.episode import Call, Episode
+from agentflow.runner.conversation import BodyHasher, Conversation, Prefixes, read_conversation, seed
 from agentflow.runner.dialect import Dialect, error_body, error_message, route
 from agentflow.runner.keys import Keys
+from agentflow.runner.recorder import Recorder
 from agentflow.runner.sampling import fills, left_out
 
 
@@ -176,3 +178,16 @@ def test_keys_are_distinct_and_known_as_ours_without_a_list() -> None:
     assert not keys.made("")
     assert not keys.made("ü" * 44)
     assert not Keys().made(key)
+
+
+# --- the record ---------------------------------------------------------------------------------------------------
+
+
+def test_a_call_is_recorded_once_by_whoever_ends_it_first() -> None:
+    recorder = Recorder(Episode("item", 0), lambda line: line)
+    place = recorder.begin()
+    first, second = (Call("id", "/v1/chat/completions", 0.0, 1.0, status) for status in (0, 200))
+    assert recorder.end(place, first, {}, Conversation(), None)
+    assert not recorder.end(place, second, {}, Conversation(), None)
+    assert recorder.calls == (first,)
+    assert len(b"".join(recorder.trace()).splitlines()) == 1

@@ -52,6 +52,21 @@ class Metrics:
         return {"accuracy": 1.0, "style": 0.5}
 
 
+class Exit:
+    """Ends the process that plays it, on every row."""
+
+    async def run(self, data, base_url, api_key, http_client):
+        await ask(data, base_url, api_key, http_client)
+        os._exit(3)
+
+
+class Keyed(Quick):
+    """Is given secrets."""
+
+    def __init__(self, api_key, password):
+        assert (api_key, password) == ("hunter2hunter2", "hunter2hunter2")
+
+
 class Plain:
     """A synchronous run(): one at a time in its runner, its calls through the gateway."""
 

@@ -113,3 +113,31 @@ def test_the_episode_that_kills_its_runner_fails_by_itself_and_takes_no_other_wi
     assert len(final) == 12
     assert (final["row-5"]["outcome"], final["row-5"]["kind"]) == ("failed", "runner_crash")
     assert {e["outcome"] for i, e in final.items() if i != "row-5"} == {"scored"}
+
+
+def test_an_agent_that_kills_every_runner_fails_every_episode_and_the_run_is_complete(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    done = agentflow(*arguments(rows(3), endpoint, "rollout.runners=1", agent="Exit"))
+    assert done.code == 0, done.err
+    final = [e for e in episodes(agentflow) if e.get("final", True)]
+    assert [(e["outcome"], e["kind"]) for e in final] == [("failed", "runner_crash")] * 3
+
+
+def test_a_run_that_was_killed_before_its_first_episode_can_be_resumed(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    (agentflow.cwd / "agent.py").write_text(
+        "import pathlib, time\n"
+        "time.sleep(0 if pathlib.Path('go').exists() else 600)\n"
+        "class Slow:\n"
+        "    async def run(self, data): return 1.0\n"
+    )
+    controller = agentflow.background("run", "agent.py", "--data", str(rows(2)), "--base-url", endpoint, "trial_name=t")
+    until(lambda: (agentflow.cwd / "runs/agentflow/t/run.json").exists(), "the manifest")
+    os.kill(controller.pid, signal.SIGKILL)
+    controller.wait()
+    (agentflow.cwd / "go").touch()
+    done = agentflow("resume", "runs/agentflow/t")
+    assert done.code == 0, done.err
+    assert [e["outcome"] for e in episodes(agentflow)] == ["scored", "scored"]

@@ -7,7 +7,7 @@ import os
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -69,9 +69,10 @@ class Runner:
         def seen() -> list[M]:
             return [m for m in self.messages if isinstance(m, kind) and where(m)]
 
-        async with asyncio.timeout(PATIENCE_S), self.changed:
-            await self.changed.wait_for(lambda: len(seen()) >= count or self.closed)
-        assert len(seen()) >= count, f"the runner left; it said {self.messages}, its log: {self.log_text()}"
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_S), self.changed:
+                await self.changed.wait_for(lambda: len(seen()) >= count or self.closed)
+        assert len(seen()) >= count, f"no {kind.__name__}; the runner said {self.messages}; its log: {self.log_text()}"
         return seen()
 
     async def load(self, path: str = "", **spec: Any) -> AgentLoaded:

@@ -86,6 +86,7 @@ async def test_every_way_to_end_has_its_outcome(control: Controller) -> None:
                     case "exit": sys.exit(3)
                     case "interrupt": raise KeyboardInterrupt
                     case "cancel": raise asyncio.CancelledError
+                    case "close": raise GeneratorExit
                     case "base": raise type("TimeoutException", (BaseException,), {})("Operation timed out!")
                     case "nan": return float("nan")
                     case "none": return None
@@ -109,6 +110,7 @@ async def test_every_way_to_end_has_its_outcome(control: Controller) -> None:
     assert await ends("exit") == (failed, Kind.EXCEPTION, "SystemExit: 3")
     assert await ends("interrupt") == (failed, Kind.EXCEPTION, "KeyboardInterrupt")
     assert await ends("cancel") == (failed, Kind.EXCEPTION, "CancelledError")
+    assert await ends("close") == (failed, Kind.EXCEPTION, "GeneratorExit")
     assert await ends("base") == (failed, Kind.EXCEPTION, "TimeoutException: Operation timed out!")
     assert (await ends("nan"))[:2] == (failed, Kind.INVALID_REWARD)
     assert (await ends("none"))[0] is Outcome.REJECTED
@@ -196,6 +198,7 @@ async def test_others_still_end_and_new_episodes_are_handed_back_while_a_runner_
         import asyncio, os
         class Agent:
             async def run(self, data):
+                open("started", "w")
                 while data.get("stubborn"):
                     try: await asyncio.sleep(0.05)
                     except asyncio.CancelledError: pass
@@ -206,6 +209,7 @@ async def test_others_still_end_and_new_episodes_are_handed_back_while_a_runner_
     runner = await control.runner(cancel_grace_s=0.2)
     agent = await runner.load(path)
     stubborn = await runner.play(agent, "stubborn", {"stubborn": True})
+    await control.until((control.folder / "started").exists)
     other = await runner.play(agent, "other")
     await runner.say(CancelEpisode(stubborn))
     assert (await runner.result(stubborn)).outcome is Outcome.CANCELLED

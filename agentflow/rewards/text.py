@@ -1,0 +1,71 @@
+"""Rewards that need no algebra: fast, exact, safe on an event loop."""
+
+from __future__ import annotations
+
+import re
+
+from agentflow.rewards.extraction import after_thinking, extract
+from agentflow.rewards.notation import normalise
+from agentflow.rewards.quantity import quantity, same
+
+_LETTER = re.compile(r"(?:option|choice|answer)?\s*\(?\s*([A-Za-z])\s*\)?(?=$|\s*[.):,])")
+_LAST_LETTER = re.compile(r"(?<![A-Za-z])\(?([A-Z])\)?(?![A-Za-z'])")
+
+
+def gsm8k_reward(completion: str | None, answer: object) -> float:
+    """1.0 if the number in the completion is the gold number, else 0.0.
+
+    The number is found by the rule of :func:`agentflow.rewards.math_reward` and compared exactly, with separators,
+    currency, units and percent understood. The gold answer may be GSM8K's text with ``####``.
+
+    Raises:
+        ValueError: the gold answer is no number.
+    """
+    gold = quantity(normalise(str(answer).rpartition("####")[2]))
+    if gold is None:
+        raise ValueError(f"the gold answer {str(answer)[-100:]!r} is no number")
+    found = extract(completion)
+    given = None if found is None else quantity(normalise(found.text).rpartition("=")[2])
+    return float(given is not None and same(gold, given))
+
+
+def exact_match(completion: str | None, answer: object, *, ignore_case: bool = True) -> float:
+    """1.0 if the completion, or the answer that it marks (a box, ``####``, "the answer is"), is the gold answer as
+    written, else 0.0. Spaces, a final full stop and, unless told otherwise, case do not count."""
+    gold = _plain(str(answer), ignore_case)
+    found = extract(completion)
+    given = [after_thinking(completion)] + ([found.text] if found is not None else [])
+    return float(bool(gold) and any(_plain(text, ignore_case) == gold for text in given))
+
+
+def choice(completion: str | None, answer: object) -> float:
+    """1.0 if the letter that the completion chooses is the gold letter, else 0.0.
+
+    The letter is the one that the completion marks as its answer (a box, ``####``, "the answer is (B)"), else the last
+    capital letter that stands alone.
+
+    Raises:
+        ValueError: the gold answer is no letter.
+    """
+    gold = _LETTER.match(normalise(str(answer)))
+    if gold is None:
+        raise ValueError(f"the gold answer {str(answer)[:100]!r} is no letter")
+    found = extract(completion)
+    chosen = _LETTER.match(normalise(found.text)) if found is not None else None
+    if chosen is None:
+        letters = _LAST_LETTER.findall(after_thinking(completion))
+        return float(bool(letters) and letters[-1] == gold[1].upper())
+    return float(chosen[1].upper() == gold[1].upper())
+
+
+def contains(completion: str | None, answer: object, *, ignore_case: bool = True) -> float:
+    """1.0 if the gold answer occurs in the completion (after its thinking) as whole words, else 0.0."""
+    gold = _plain(str(answer), ignore_case)
+    text = _plain(after_thinking(completion), ignore_case)
+    found = re.search(rf"(?<!\w){re.escape(gold)}(?!\w)", text) if gold else None
+    return float(found is not None)
+
+
+def _plain(text: str, ignore_case: bool) -> str:
+    text = " ".join(text.split()).strip().removesuffix(".").rstrip()
+    return text.casefold() if ignore_case else text

@@ -1,0 +1,61 @@
+"""``status.json``: what a running controller has at this moment, for ``agentflow status`` from another terminal."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from agentflow.errors import NotARunError
+from agentflow.store.files import read_error
+
+STATUS = "status.json"
+
+
+class ProcessStatus(msgspec.Struct, frozen=True):
+    """One worker or runner.
+
+    Args:
+        state: ``up``, ``starting``, ``waiting`` (for resources; ``note`` says why), ``away`` (its socket closed).
+        since: Unix timestamp of its start; None while it waits.
+        episodes: placed on this worker, or playing in this runner, now.
+        note: an engine's load, or why it waits.
+    """
+
+    name: str
+    kind: str
+    state: str
+    node: str = ""
+    since: float | None = None
+    episodes: int = 0
+    note: str = ""
+
+
+class Status(msgspec.Struct, frozen=True):
+    """A controller at one moment. ``cap``: episodes that admission allows at once."""
+
+    at: float
+    host: str
+    pid: int
+    in_flight: int
+    cap: int
+    processes: tuple[ProcessStatus, ...]
+
+
+def write_status(run_dir: Path, status: Status) -> None:
+    """Replace ``status.json``. It is only of use while the controller lives, so it is not made durable."""
+    temporary = run_dir / f".{STATUS}.new"
+    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(status), indent=2) + b"\n")
+    os.replace(temporary, run_dir / STATUS)
+
+
+def read_status(run_dir: Path) -> Status:
+    """Raises NotARunError (no run, or it has not started), StoreError."""
+    path = run_dir / STATUS
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Status)
+    except OSError as e:
+        raise read_error(path, e) from e
+    except msgspec.DecodeError as e:
+        raise NotARunError(f"{path} is broken ({e}): is it of this version of agentflow?") from e

@@ -1,0 +1,164 @@
+"""A real vLLM on the CPU, started by the local scheduler: the example agent, tools, every API, twice.
+
+One engine at a time, since one takes all cores. Run by .ci/vllm.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import psutil
+import pytest
+
+from agentflow.episode import Kind, Outcome
+from agentflow.store import read_calls, read_results
+from agentflow.workers.smollm2 import embedded_model
+from tests.e2e.conftest import ROOT, CommandLine, agentflow, ours, until
+from tests.engines_cpu.environments import environment, python_of
+
+__all__ = ["agentflow"]
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
+
+HERE = Path(__file__).parent
+EXAMPLE = ROOT / "examples" / "math" / "agent.py"
+TOOLS_TEMPLATE = ROOT / "agentflow" / "workers" / "llamacpp" / "chatml_tools.jinja"
+PROBES = ("chat_tools", "responses_tools", "messages", "completions", "stream", "overflow")
+
+
+@pytest.fixture(scope="session")
+def checkpoint() -> Path:
+    """SmolLM2-135M as a Hugging Face checkpoint, made once of the embedded model and kept beside vLLM."""
+    folder = environment("vllm") / "SmolLM2-135M-Instruct"
+    if not (folder / "chat_template.jinja").is_file():  # what is written last
+        script = HERE / "smollm2_checkpoint.py"
+        quiet = {**os.environ, "PYTHONPATH": "", "TQDM_DISABLE": "1"}
+        subprocess.run([python_of("vllm"), script, embedded_model(), folder], check=True, env=quiet, timeout=300)
+    return folder
+
+
+def settings(checkpoint: Path, trial: str) -> list[str]:
+    return [
+        *("--backend", "vllm:d1", "--model", str(checkpoint), f"vllm.command={environment('vllm')}/bin/vllm"),
+        *("cluster.n_gpus_per_node=0", "vllm.enforce_eager=true", "vllm.gpu_memory_utilization=0.25"),
+        *("vllm.max_model_len=2048", "vllm.max_num_seqs=16", f"vllm.chat_template={TOOLS_TEMPLATE}"),
+        *("gconfig.temperature=0", "rollout.runners=1", f"trial_name={trial}"),
+    ]
+
+
+def play(agentflow: CommandLine, trial: str, *arguments: str) -> tuple[Path, str]:
+    """The run directory and what was printed."""
+    process = agentflow.background("run", *arguments)
+    out, _ = process.communicate(timeout=540)
+    assert process.returncode == 0, out
+    assert not ours(str(agentflow.cwd)), "processes are left"
+    return agentflow.cwd / "runs" / "agentflow" / trial, out
+
+
+def test_the_example_runs_twice_through_the_responses_api_with_the_same_rewards_and_a_warm_prefix_cache(
+    agentflow: CommandLine, checkpoint: Path
+) -> None:
+    rewards = []
+    for trial in ("a", "b"):
+        run, out = play(
+            agentflow, trial, str(EXAMPLE), "--limit", "8", "--n-samples", "2", "--max-concurrent", "4",
+            "gconfig.max_new_tokens=48", *settings(checkpoint, trial),
+        )  # fmt: skip
+        results = read_results(run)
+        assert len(results) == 16
+        assert {r.outcome for r in results} <= {Outcome.SCORED, Outcome.FAILED}, out
+        assert {c.api for r in results for c in r.calls} == {"/v1/responses"}
+        assert "tool_call_parser is hermes, guessed" in out
+        cached = sum(c.cached_tokens for r in results for c in r.calls)
+        prompts = sum(c.prompt_tokens for r in results for c in r.calls)
+        # The instructions and the tools open every prompt, and each problem is asked twice.
+        assert cached > prompts / 3, (cached, prompts)
+        assert "cached)" in out
+        summary = json.loads((run / "summary.json").read_text())
+        assert summary["workers"][0]["cached_share"] == pytest.approx(cached / prompts)
+        rewards.append({r.id: (r.outcome, r.reward) for r in results})
+    assert rewards[0].keys() == rewards[1].keys()
+
+
+def test_tools_and_every_api_work_and_the_key_is_nobodys(agentflow: CommandLine, checkpoint: Path) -> None:
+    rows = agentflow.cwd / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"id": name, "try": name}) + "\n" for name in PROBES))
+    process = agentflow.background(
+        "run", str(HERE / "probe_agent.py"), "--data", str(rows), "--max-concurrent", "2", *settings(checkpoint, "t")
+    )
+    run = agentflow.cwd / "runs" / "agentflow" / "t"
+    until(lambda: "/health" in log_of(run) or process.poll() is not None, "vLLM's first answer", limit_s=400)
+    assert process.poll() is None, process.communicate()[0]
+    engine = engine_tree(agentflow)
+    key = next(e["VLLM_API_KEY"] for p in engine if (e := p.environ()).get("VLLM_API_KEY"))
+    port = log_of(run).partition("--port ")[2].split()[0]
+    assert status(f"http://127.0.0.1:{port}/v1/models") == 401
+    assert status(f"http://127.0.0.1:{port}/v1/models", key) == 200
+    assert not [p.pid for p in psutil.process_iter() if key in " ".join(command_of(p))]
+    out, _ = process.communicate(timeout=400)
+    assert process.returncode == 0, out
+    results = {r.id.partition("/")[0]: r for r in read_results(run)}
+    assert {name: (r.outcome.value, r.error) for name, r in results.items() if r.reward != 1.0} == {
+        "overflow": ("failed", results["overflow"].error)
+    }, out
+    assert results["overflow"].kind is Kind.CONTEXT_OVERFLOW, results["overflow"]
+    sent = read_calls(run, results["responses_tools"])
+    assert sent[0]["call"]["api"] == "/v1/responses"
+    texts = [p.read_text(errors="replace") for p in run.rglob("*") if p.is_file()]
+    assert not [t for t in texts if key in t], "the key was written down"
+
+
+def test_an_engine_that_dies_in_the_middle_is_restarted_and_no_episode_is_lost_or_failed_for_it(
+    agentflow: CommandLine, checkpoint: Path
+) -> None:
+    process = agentflow.background(
+        "run", str(EXAMPLE), "--limit", "12", "--max-concurrent", "4", "gconfig.max_new_tokens=64",
+        *settings(checkpoint, "t"),
+    )  # fmt: skip
+    run = agentflow.cwd / "runs" / "agentflow" / "t"
+    answered = lambda: (run / "episodes.jsonl").exists() and (run / "episodes.jsonl").read_text().count("\n") >= 2  # noqa: E731
+    until(lambda: answered() or process.poll() is not None, "two results", limit_s=400)
+    engine = engine_tree(agentflow)
+    core = next(p for p in engine if "EngineCore" in " ".join(command_of(p)))
+    os.kill(core.pid, signal.SIGKILL)
+    out, _ = process.communicate(timeout=500)
+    assert process.returncode == 0, out
+    results = read_results(run)
+    assert len(results) == 12
+    assert not [r for r in results if r.outcome is Outcome.LOST]
+    assert not [r for r in results if r.kind is Kind.SERVER_ERROR], [r.error for r in results]
+    assert not ours(str(agentflow.cwd))
+    assert not [p for p in engine if p.is_running() and p.status() != psutil.STATUS_ZOMBIE], "processes are left"
+
+
+def engine_tree(agentflow: CommandLine) -> list[psutil.Process]:
+    """The processes of the engine; it rewrites its own titles and environments, so they are known by their parent."""
+    supervisor = next(p for p in ours(str(agentflow.cwd)) if "agentflow.workers.supervisor" in p.cmdline())
+    return supervisor.children(recursive=True)
+
+
+def command_of(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def log_of(run: Path) -> str:
+    log = run / "logs" / "worker-0-engine.log"
+    return log.read_text(errors="replace") if log.exists() else ""
+
+
+def status(url: str, key: str = "") -> int:
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            return int(reply.status)
+    except urllib.error.HTTPError as e:
+        return e.code

@@ -97,7 +97,7 @@ def endpoint() -> Iterator[str]:
 def play(row: Row, episodes: int, load: Load) -> Used:
     """Play once, in processes that start and end with it."""
     with endpoint() as url:
-        command = [sys.executable, str(Path(__file__).with_name("side.py")), row.side, "--agent", row.agent]
+        command = [sys.executable, str(Path(__file__).with_name("overhead_side.py")), row.side, "--agent", row.agent]
         command += ["--episodes", str(episodes), "--at-once", str(load.at_once), "--runners", load.runners]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
         done = subprocess.run(
@@ -139,8 +139,8 @@ def table(found: dict[Row, list[Cost]]) -> str:
         spread = f"{min(ratios):.2f} - {max(ratios):.2f}"
         ratio = "1" if row == bare_of(row) else f"**{statistics.median(ratios):.2f}** ({spread})"
         lines.append(
-            f"| {row.name} | {statistics.median(totals):.2f} | {min(totals):.2f} - {max(totals):.2f} | {own} | {children} "
-            f"| {ratio} |"
+            f"| {row.name} | {statistics.median(totals):.2f} | {min(totals):.2f} - {max(totals):.2f} | {own} "
+            f"| {children} | {ratio} |"
         )
     return "\n".join(lines)
 

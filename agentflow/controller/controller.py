@@ -359,6 +359,7 @@ class Controller:
         match message:
             case TraceChunk(episode=episode, data=data):
                 self._traces.setdefault((episode.id, episode.attempt), []).append(data)
+                return  # nobody waits for a piece of a trace
             case EpisodeEnded(episode=episode, result=result, fatal=fatal):
                 trace = self._traces.pop((episode.id, episode.attempt), [])
                 if result.outcome is Outcome.LOST and result.kind is Kind.RUNNER_DIED:  # it is about to leave

@@ -168,8 +168,8 @@ class Guard:
             self.reap()
             left = self.left()
             waited = time.monotonic() - start
-            if not left or waited > self.grace_s + KILL_LIMIT_S:
-                self.reap()  # who ended while we looked still has a status to hand on
+            # A command looks dead before it can be reaped, while its other threads end: its status is still to come.
+            if (not left and self.status is not None) or waited > self.grace_s + KILL_LIMIT_S:
                 return
             for pid in left:
                 if waited >= self.grace_s:

@@ -1,7 +1,7 @@
-"""The agents that the overhead benchmark plays, with and without agentflow: three calls an episode, two of them for tools.
+"""The agents of the overhead benchmark, played with and without agentflow: two tool calls and an answer an episode.
 
-Each takes a client that it is to share with other episodes, as a script of one's own would do; without one it builds its
-client from what agentflow hands to ``run``.
+Each takes a client that it is to share with other episodes, as a script of one's own would do; without one it builds
+its client from what agentflow hands to ``run``.
 """
 
 from __future__ import annotations

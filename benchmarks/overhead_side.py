@@ -1,15 +1,15 @@
 """One side of the overhead benchmark, once: plays episodes, then prints what CPU that took as a line of JSON.
 
-``python benchmarks/side.py SIDE --agent PlainAgent --episodes 512 --base-url URL``; started by ``overhead.py``.
+``python benchmarks/overhead_side.py SIDE --agent PlainAgent --episodes 512 --base-url URL``, as ``overhead.py`` does.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import resource
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -50,16 +50,11 @@ def play_agentflow(agent: str, episodes: int, at_once: int, base_url: str, runne
     with tempfile.TemporaryDirectory() as scratch:
         data = Path(scratch, "rows.jsonl")
         data.write_text("".join(json.dumps(row) + "\n" for row in rows(episodes)))
-        arguments = ["run", f"{HERE / 'tool_agents.py'}:{agent}", "--data", str(data), "--base-url", base_url]
+        arguments = ["run", f"{HERE / 'overhead_agents.py'}:{agent}", "--data", str(data), "--base-url", base_url]
         arguments += ["--max-concurrent", str(at_once), f"rollout.runners={runners}"]
-        sys.argv = ["agentflow", *arguments, f"cluster.fileroot={scratch}", "trial_name=run"]
-        try:
-            code = main()
-        except SystemExit as e:
-            code = e.code
-        assert not code, f"agentflow run ended with {code}"
-        written = Path(scratch, "agentflow", "run", "episodes.jsonl").read_text().splitlines()
-        played = [json.loads(line) for line in written]
+        with contextlib.suppress(SystemExit):  # how it ended shows in what was written
+            main([*arguments, f"cluster.fileroot={scratch}", "trial_name=run"])
+        played = [json.loads(line) for line in Path(scratch, "agentflow/run/episodes.jsonl").read_text().splitlines()]
         assert [e["reward"] for e in played] == [1.0] * episodes
         assert {len(e["calls"]) for e in played} == {3}
 
@@ -82,9 +77,9 @@ def main() -> None:
     if options.side == "agentflow":
         play_agentflow(options.agent, options.episodes, options.at_once, options.base_url, options.runners)
     else:
-        import tool_agents
+        import overhead_agents
 
-        agent = getattr(tool_agents, options.agent)
+        agent = getattr(overhead_agents, options.agent)
         asyncio.run(play_bare(agent, options.side, options.episodes, options.at_once, options.base_url))
     used = {"own_s": cpu_s(resource.RUSAGE_SELF), "children_s": cpu_s(resource.RUSAGE_CHILDREN)}
     print(json.dumps(used), flush=True)

@@ -73,6 +73,14 @@ class Probe:
         reply = await self.post("/chat/completions", messages=conversation("word " * 6000), max_tokens=8)
         reply.raise_for_status()
 
-    async def unauthorized(self):
-        """Nobody without the key of the run is served."""
-        return (await self.client.post(self.url + "/chat/completions", json={})).status_code in (401, 403, 404)
+    async def responses(self):
+        """The Responses API, which the engine is not asked for itself."""
+        reply = (await self.post("/responses", input="Say hello.", max_output_tokens=16)).json()
+        return reply["object"] == "response" and reply["usage"]["output_tokens"] > 0
+
+    async def cached(self):
+        """A prompt that was sent before is found in the prefix cache, and the reply says so."""
+        body = {"messages": conversation("The same again. " * 12), "max_tokens": 4}
+        for _ in range(2):
+            usage = (await self.post("/chat/completions", **body)).json()["usage"]
+        return usage["prompt_tokens_details"]["cached_tokens"] > usage["prompt_tokens"] / 2

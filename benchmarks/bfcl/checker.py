@@ -17,7 +17,7 @@ from benchmarks.bfcl.task import Task
 
 VERDICT_TIMEOUT_S = 60.0
 
-Transcript = list[list[list[str]]]  # calls as source, by turn and step
+Transcript = list[list[list[str]]]  # calls as source, by turn and step; steps without calls are left out
 
 _EVAL = "bfcl_eval.eval_checker.multi_turn_eval"
 
@@ -45,10 +45,8 @@ def verdict_on(task: Task, transcript: Transcript) -> Verdict:
     check = package_module(f"{_EVAL}.multi_turn_checker").multi_turn_checker
     tag = f"agentflow_{uuid.uuid4().hex}"
     entry = {"id": task.id, "initial_config": task.initial_config, "involved_classes": task.involved_classes}
-    # A step without calls is an answer in words; the authors leave it out as well.
-    calls = [[step for step in turn if step] for turn in transcript]
     try:
-        said: dict[str, Any] = check(calls, task.ground_truth, entry, task.id.rpartition("_")[0], tag)
+        said: dict[str, Any] = check(transcript, task.ground_truth, entry, task.id.rpartition("_")[0], tag)
     finally:
         kept = vars(package_module(f"{_EVAL}.multi_turn_utils"))
         for name in [name for name in kept if name.startswith(tag)]:

@@ -28,7 +28,9 @@ from agentflow.errors import (
 )
 from agentflow.report.output import Output
 from agentflow.report.progress import Progress
+from agentflow.report.show import title_of
 from agentflow.report.terminal import final_table
+from agentflow.store import read_manifest
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ async def _play(request: Request, run_dir: Path | None, force: bool) -> int:
         where = f"; what was played is in {screen.plan.run_dir}" if screen.plan else ""
         console.print(f"Stopped{where}.", markup=False, highlight=False, soft_wrap=True)
         return EXIT_INTERRUPTED
-    final_table(evaluation.summary, evaluation.run_dir, title=screen.title, console=console)
+    title = title_of(read_manifest(evaluation.run_dir))
+    final_table(evaluation.summary, evaluation.run_dir, title=title, console=console)
     if evaluation.interrupted:
         return EXIT_INTERRUPTED
     return EXIT_COMPLETE if evaluation.complete else EXIT_LOST
@@ -105,10 +108,6 @@ class _Screen:
         self._console = console
         self._stack = stack
         self._progress: Progress | None = None
-
-    @property
-    def title(self) -> str:
-        return f"{self.plan.agent.name} on {self.plan.dataset.source}" if self.plan else ""
 
     def planned(self, plan: Plan) -> None:
         self.plan = plan

@@ -151,7 +151,11 @@ async def _play(
             key, info = await controller.load_agent(agent)
             dataset = await _dataset(controller, config, info, data)
         inputs = DataInfo(dataset.source, dataset.recipe, dataset.fingerprint, len(dataset), tuple(dataset.ids))
-        rules = msgspec.structs.replace(manifest.rules, reward_fn=str(agent.kwargs.get("reward_fn") or ""))
+        rules = msgspec.structs.replace(
+            manifest.rules,
+            model=manifest.rules.model or controller.workers.model,
+            reward_fn=str(agent.kwargs.get("reward_fn") or ""),
+        )
         manifest = msgspec.structs.replace(manifest, agent=info, data=inputs, rules=rules)
         if begun is not None:
             # A run that ended before its first result has nothing that could be mixed with something else.

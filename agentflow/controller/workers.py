@@ -138,6 +138,13 @@ class Workers:
             f"No worker became healthy in rollout.setup_timeout = {timeout_s:.0f} s; see the logs in {self._log_dir}."
         )
 
+    @property
+    def model(self) -> str:
+        """What the default role is served: the name that an endpoint gives it, or the file name of our workers'."""
+        if self._spec is not None:
+            return Path(self._spec.model).name
+        return next((w.info.model for w in self._workers.values() if w.info.role == DEFAULT_ROLE), "")
+
     def table(self) -> tuple[WorkerInfo, ...]:
         """All workers that were ever up, healthy or not."""
         return tuple(w.info for w in self._workers.values())

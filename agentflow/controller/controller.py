@@ -66,6 +66,7 @@ T = TypeVar("T")
 WAIT_TIMEOUT_S = 7 * 24 * 3600.0  # the default of AReaL's wait()
 STOP_GRACE_S = 5.0
 STATUS_S = 5.0
+TELL_PAUSE_S = 5.0  # a pause that somebody who watches would wonder about
 HEARTBEAT_S = 60.0  # native code may hold a runner's GIL for a while; only a dead TCP connection is to be found
 END_MARGIN_S = 3.0  # for what follows a grace: reports, goodbyes, exits
 
@@ -379,8 +380,11 @@ class Controller:
             case Stalled(seconds=seconds, where=where):
                 self._on_message(f"{peer.name} was blocked for {seconds:.1f} s by {where}.")
             case Backpressure(worker=worker, retry_after_s=retry_after):
-                log.info("%s answered 429", worker)
-                self._admission.backpressure(retry_after, time.monotonic())
+                now = time.monotonic()
+                told = max(now, self._admission.resumes_at)
+                self._admission.backpressure(retry_after, now)
+                if (longer := self._admission.resumes_at - told) > TELL_PAUSE_S:
+                    self._on_message(f"{worker} answered 429: nothing new starts for another {longer:.0f} s.")
             case WorkerSuspect(worker=worker, error=error):
                 log.info("a call to %s failed: %s", worker, error)
             case _ if peer.hello.role == "supervisor":

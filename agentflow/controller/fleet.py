@@ -208,7 +208,10 @@ class Fleet:
         member.dead = True
         if member.peer is not None:
             member.peer.hang_up()
-        self._on_gone(member, end, member.last_error or reason)
+        if member.goodbye is not None:
+            reason = f"{member.name} left: {member.goodbye}"
+        reason = member.last_error or reason
+        self._on_gone(member, end, reason)
         if self._closing:
             return
         log.warning("%s; starting another %s", reason, self.kind)
@@ -217,4 +220,4 @@ class Fleet:
         self._fruitless += 1
         self._not_before = time.monotonic() + BACKOFF_S * 2 ** (self._fruitless - 1) if self._fruitless > 1 else 0.0
         if self._fruitless >= MAX_FRUITLESS and not any(m.peer for m in self.alive):
-            raise self._give_up(member.last_error or reason)
+            raise self._give_up(reason)

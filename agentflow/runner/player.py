@@ -182,6 +182,8 @@ class Player:
         if attempt.stop.done():
             stop = attempt.stop.result()
         else:
+            if attempt.door is not None:
+                attempt.door.out_of_time()
             stop = Stop(_late(limit_s, where_suspended(task.get_coro())), self._settings.cancel_grace_s)
         attempt.end_by(time.monotonic() + patience_s(stop.grace_s), stop.ending)
         task.cancel()

@@ -158,6 +158,14 @@ def failure_of(status: int, body: bytes) -> Failure | None:
     return Failure.TRANSPORT if status in (502, 503, 504) else None
 
 
+def is_ours(status: int) -> bool:
+    """True for answers about the endpoint's key or URL, which are ours: a refused key, no credit, a moved server.
+
+    They go to the agent as they are, and are never its failure. 403 is not among them: moderation answers with it.
+    """
+    return status in (401, 402, 407) or 300 <= status < 400
+
+
 # vLLM: "maximum context length is", "longer than the maximum model length"; SGLang: "longer than the model's context
 # length"; llama.cpp: "exceed_context_size_error"; OpenAI: "context_length_exceeded", "exceeds the context window";
 # Anthropic: "prompt is too long", "exceed context limit".

@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import openai
 import pytest
+from aiohttp import web
 from openai import AsyncOpenAI
 
 from agentflow.channel.messages import Backpressure, WorkerInfo, WorkerSuspect
@@ -565,3 +566,70 @@ async def test_more_than_a_hundred_calls_are_in_flight_at_once(house: HouseMaker
         doors = [h.open(Episode(f"item {i}", 0)) for i in range(150)]
         replies = await asyncio.gather(*(raw_call(door) for door in doors))
         assert {r.status_code for r in replies} == {200}
+
+
+# --- what no model answers ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [401, 402, 302])
+async def test_a_refused_key_or_a_moved_server_goes_to_the_agent_and_is_never_its_failure(
+    house: HouseMaker, status: int
+) -> None:
+    async with house(lambda ask: error(status, "no such key")) as h:
+        door = h.open()
+        assert (await raw_call(door)).status_code == status
+        assert door.verdict is not None
+        assert (door.verdict.outcome, door.verdict.kind) == (Outcome.LOST, Kind.UNREACHABLE)
+        assert f"w0 answered {status}" in door.verdict.message
+        assert "no such key" in door.verdict.message
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 422])
+async def test_other_refusals_are_the_agents_own(house: HouseMaker, status: int) -> None:
+    async with house(lambda ask: error(status, "no")) as h:
+        door = h.open()
+        assert (await raw_call(door)).status_code == status
+        assert door.verdict is None
+
+
+async def test_a_page_instead_of_a_reply_is_not_the_agents_failure(house: HouseMaker) -> None:
+    page = "<html>Please sign in</html>"
+    async with house(lambda ask: web.Response(text=page, content_type="text/html")) as h:
+        door = h.open()
+        assert (await raw_call(door)).text == page
+        assert door.verdict is not None
+        assert door.verdict.outcome is Outcome.LOST
+        assert "Please sign in" in door.verdict.message
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_time_that_went_into_tries_that_no_worker_answered_makes_the_episode_lost(
+    house: HouseMaker, status: int
+) -> None:
+    async with house(lambda ask: error(status, "come back", Retry_After="20")) as h:
+        door = h.open()
+        asking = asyncio.create_task(raw_call(door))
+        while not any(exchange.trouble for exchange in door.in_flight):  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0)
+        door.out_of_time()
+        assert door.verdict is not None
+        assert (door.verdict.outcome, door.verdict.kind) == (Outcome.LOST, Kind.UNREACHABLE)
+        assert "come back" in door.verdict.message
+        asking.cancel()
+
+
+async def test_time_that_a_live_worker_takes_is_the_models(house: HouseMaker) -> None:
+    begun = asyncio.Event()
+
+    async def slow(ask: Ask) -> Answer:
+        begun.set()
+        await asyncio.sleep(60)
+        return chat()
+
+    async with house(slow) as h:
+        door = h.open()
+        asking = asyncio.create_task(raw_call(door))
+        await begun.wait()
+        door.out_of_time()
+        assert door.verdict is None
+        asking.cancel()

@@ -25,7 +25,7 @@ from agentflow.schedulers import slurm_commands as slurm
 from agentflow.schedulers.base import Copy, Job, State
 from agentflow.schedulers.slurm_batch import Batch
 from agentflow.schedulers.slurm_plan import SlurmPlan
-from agentflow.schedulers.slurm_script import batch_script, packs, rendered_step, secrets_file
+from agentflow.schedulers.slurm_script import batch_script, packs, rendered_step, secrets_file, signal_seconds
 from agentflow.schedulers.slurm_steps import Seat, Steps
 from agentflow.schedulers.slurm_watchman import Watchman
 
@@ -108,9 +108,10 @@ class SlurmScheduler:
             self._check_gpus(job)
             scripts = {pack: self._script(job, pack) for pack in self._packs(job)}
             await self._watchman.keep(self._secrets(job), secrets_file(job.secret_env))
+            before_s = signal_seconds(self._plan.options(job).sbatch, self._plan.signal_before_s)
             for pack, script in scripts.items():
                 job_id = await slurm.submit(script, OUTAGE_S)
-                self._batches.append(Batch(job_id, pack, job.log_dir, self._plan.signal_before_s))
+                self._batches.append(Batch(job_id, pack, job.log_dir, before_s))
         self._look_now.set()
 
     async def copies(self) -> dict[str, Copy]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -23,7 +24,7 @@ class Batch:
     """A job, its copies by name, and its row in the queue when it was last seen there.
 
     Args:
-        signal_before_s: how long before its wall time it is told to end.
+        signal_before_s: how long before its time limit it is told to end.
     """
 
     def __init__(self, job_id: str, names: Sequence[str], log_dir: Path, signal_before_s: float) -> None:
@@ -32,6 +33,7 @@ class Batch:
         self.row: Row | None = None
         self._log_dir = log_dir
         self._signal_before_s = signal_before_s
+        self._told_to_end_at = math.inf
         self._submitted_at = time.time()
         self._impossible_since: float | None = None
 
@@ -69,6 +71,8 @@ class Batch:
         elif row is not None and row.state == "FAILED" and not row.exits.keys() >= set(self.living):
             row = replace(row, exit_code=await slurm.exit_code(self.job_id))
         self._refuse_impossible(row)
+        if row is not None and row.state == "RUNNING" and row.ends_at is not None:
+            self._told_to_end_at = row.ends_at - self._signal_before_s
         before = self.copies
         self.copies = judge(
             self.job_id,
@@ -76,7 +80,7 @@ class Batch:
             row,
             now=time.time(),
             submitted_at=self._submitted_at,
-            signal_before_s=self._signal_before_s,
+            told_to_end_at=self._told_to_end_at,
         )
         self.row = row
         for name, copy in self.copies.items():

@@ -16,7 +16,7 @@ from agentflow.schedulers.base import Copy, State
 QUEUE_FORMAT = "%i|%T|%r|%N|%S|%e|%k"
 TIME_FORMAT = {"SLURM_TIME_FORMAT": "%s"}  # environment of squeue: seconds since the epoch
 UNSEEN_S = 60.0  # squeue may not show a job at once that sbatch has just accepted
-SIGNAL_MARGIN_S = 90.0  # Slurm sends the signal before the wall time up to a minute early
+SIGNAL_EARLY_S = 60.0  # so much before its time Slurm may send a job's signal
 
 QUEUED = {"PENDING", "CONFIGURING"}
 REQUEUED = {"REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
@@ -45,7 +45,7 @@ class Row:
     """One job as squeue (or sacct) shows it.
 
     Args:
-        ends_at: when its time limit is over, seconds since the epoch; None where there is no limit.
+        ends_at: when its time limit is over or, once it has ended, when it did; None where there is no limit.
         exits: exit codes of copies that have ended, by name.
         exit_code: of the whole job, where it is known.
     """
@@ -112,27 +112,28 @@ def impossible(row: Row) -> bool:
 
 
 def judge(
-    job_id: str, known: Mapping[str, Copy], row: Row | None, *, now: float, submitted_at: float, signal_before_s: float
+    job_id: str, known: Mapping[str, Copy], row: Row | None, *, now: float, submitted_at: float, told_to_end_at: float
 ) -> dict[str, Copy]:
     """State of a job's copies, by what it was before and what Slurm shows now. The dead stay dead.
 
     Args:
         known: the copies as they were judged last.
         row: None where Slurm does not show the job.
-        now: seconds since the epoch, as is ``submitted_at``.
-        signal_before_s: how long before its wall time the job is told to end.
+        now: seconds since the epoch, as are the next two.
+        submitted_at: when sbatch accepted it.
+        told_to_end_at: when its copies get SIGTERM because its time limit is near; infinite where it has none.
     """
     ran = any(c.state is not State.PENDING for c in known.values())
     return {
         name: copy
         if copy.state not in (State.PENDING, State.RUNNING)
-        else _judge(job_id, copy, row, ran, now, submitted_at, signal_before_s)
+        else _judge(job_id, copy, row, ran, now, submitted_at, told_to_end_at)
         for name, copy in known.items()
     }
 
 
 def _judge(
-    job_id: str, copy: Copy, row: Row | None, ran: bool, now: float, submitted_at: float, signal_before_s: float
+    job_id: str, copy: Copy, row: Row | None, ran: bool, now: float, submitted_at: float, told_to_end_at: float
 ) -> Copy:
     job = f"Slurm job {job_id}"
     if row is None:
@@ -150,7 +151,7 @@ def _judge(
     if row.state == "COMPLETING" or (row.state not in OWN_END and code is None):
         # While it completes nobody says why: what it was cancelled or failed for shows when it is through.
         return replace(copy, state=State.RUNNING, reason=f"{job} is {row.state.lower()}" * (row.state != "RUNNING"))
-    if row.state == "RUNNING" and row.ends_at and row.ends_at - now < signal_before_s + SIGNAL_MARGIN_S:
+    if now > told_to_end_at - SIGNAL_EARLY_S:
         return replace(copy, state=State.GONE, reason=f"{copy.name} ended because the time limit of {job} is near")
     if row.state == "OUT_OF_MEMORY":
         why = f"{job} used more memory than it has"

@@ -185,6 +185,15 @@ async def test_a_requeued_jobs_copies_are_gone_and_do_not_come_back(tmp_path: Pa
 
 
 @pytest.mark.asyncio
+async def test_a_time_limit_is_told_as_the_reason(tmp_path: Path, name: str) -> None:
+    async with scheduler(name, workers=Options(sbatch=("--time=1",))) as ours:
+        await ours.start(job(tmp_path, "sh", "-c", FOREVER))
+        (copy,) = await dead(ours, "job-0")
+    assert copy.state is State.GONE
+    assert "time limit" in copy.reason
+
+
+@pytest.mark.asyncio
 async def test_a_copy_that_waits_says_why_and_can_be_stopped(tmp_path: Path, name: str) -> None:
     async with scheduler(name, workers=Options(sbatch=("--begin=now+1hour",))) as ours:
         await ours.start(job(tmp_path, "true"))
@@ -319,7 +328,7 @@ async def test_a_rider_waits_for_a_job_runs_in_it_and_is_stopped_alone(tmp_path:
         assert copies["rider-0"].reason == "rider-0 waits for a worker's job to start"
         await ours.start(job(tmp_path, "sh", "-c", FOREVER, copies=2))
         await running(ours, "job-0", "job-1", "rider-0", "rider-1")
-        wait_until(lambda: (tmp_path / "rider-0.log").exists(), "the rider's log")
+        wait_until(lambda: "with y" in (tmp_path / "rider-0.log").read_text(), "the rider's first words")
         hosts = {job_of("job-0"), job_of("job-1")}
         wait_until(lambda: {job_of("rider-0"), job_of("rider-1")} == hosts, "a rider in each job")
         await ours.stop(["rider-0"], grace_s=30)

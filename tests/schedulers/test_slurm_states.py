@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pytest
@@ -21,9 +22,10 @@ from agentflow.schedulers.slurm_states import (
 NOW = 1_000_000.0
 
 
-def look(before: State, row: Row | None, age_s: float = 10.0, name: str = "worker-0") -> Copy:
-    known = {name: Copy(name, before, node="n1" if before is State.RUNNING else "")}
-    return judge("7", known, row, now=NOW, submitted_at=NOW - age_s, signal_before_s=120)[name]
+def look(before: State, row: Row | None, age_s: float = 10.0, told_to_end_at: float = math.inf) -> Copy:
+    known = {"worker-0": Copy("worker-0", before, node="n1" if before is State.RUNNING else "")}
+    after = judge("7", known, row, now=NOW, submitted_at=NOW - age_s, told_to_end_at=told_to_end_at)
+    return after["worker-0"]
 
 
 def test_the_queue_is_read_with_times_reasons_and_the_exit_codes_in_the_comment() -> None:
@@ -133,14 +135,12 @@ def test_why_a_job_completes_is_known_only_when_it_is_through() -> None:
     assert (copy.state, copy.reason) == (State.RUNNING, "Slurm job 7 is completing")
 
 
-def test_an_end_shortly_before_the_time_limit_is_the_time_limits() -> None:
-    def ended(ends_at: float | None) -> Copy:
-        return look(State.RUNNING, Row("RUNNING", node="n1", ends_at=ends_at, exits={"worker-0": 0}))
-
-    assert ended(NOW + 100).state is State.GONE
-    assert ended(NOW + 100).reason == "worker-0 ended because the time limit of Slurm job 7 is near"
-    assert ended(NOW + 3600).state is State.EXITED
-    assert ended(None).state is State.EXITED
+@pytest.mark.parametrize("word", ["RUNNING", "COMPLETED"])
+def test_an_end_when_the_time_limit_was_near_is_the_time_limits(word: str) -> None:
+    row = Row(word, node="n1", exits={"worker-0": 0})
+    copy = look(State.RUNNING, row, told_to_end_at=NOW + 50)
+    assert (copy.state, copy.reason) == (State.GONE, "worker-0 ended because the time limit of Slurm job 7 is near")
+    assert look(State.RUNNING, row, told_to_end_at=NOW + 70).state is State.EXITED
 
 
 def test_the_dead_stay_dead() -> None:
@@ -148,7 +148,7 @@ def test_the_dead_stay_dead() -> None:
         "a": Copy("a", State.FAILED, "a exited with code 3"),
         "b": Copy("b", State.RUNNING, node="n1"),
     }
-    after = judge("7", known, Row("CANCELLED", node="n1"), now=NOW, submitted_at=NOW, signal_before_s=120)
+    after = judge("7", known, Row("CANCELLED", node="n1"), now=NOW, submitted_at=NOW, told_to_end_at=math.inf)
     assert after["a"] == known["a"]
     assert after["b"].state is State.GONE
 

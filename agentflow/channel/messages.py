@@ -294,6 +294,7 @@ class StartEngine(Message, frozen=True):
         engine: ``llamacpp``, ``vllm`` or ``sglang``.
         options: the engine's own section of the configuration (``vllm.*``, ``sglang.*``, ``llamacpp.*``).
         api_key: the key that the engine is to require.
+        host: address to listen on; empty: one of the engine's node, on ``interface`` or towards the controller.
         log_path: file for the engine's output.
         deadline_s: from the start of the engine to its first healthy answer.
         max_restarts: in place, before the supervisor gives up.
@@ -311,6 +312,7 @@ class StartEngine(Message, frozen=True):
     pipeline_parallel: int = 1
     seed: int = 1
     host: str = "127.0.0.1"
+    interface: str = ""
     deadline_s: float = 1200.0
     heartbeat_s: float = 2.0
     max_restarts: int = 3

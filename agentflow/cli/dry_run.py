@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 import click
+import msgspec
 
 from agentflow.cli.foreground import Request
 from agentflow.controller import launch
@@ -38,6 +39,7 @@ def print_plan(request: Request) -> None:
         click.echo(f"workers    {workers.replicas} x {workers.engine}, {gpus}, model {model}")
         click.echo(_indented(scheduler.render(job)))
         click.echo("           each of them starts, on a port that it finds free,")
+        spec = msgspec.structs.replace(spec, host=spec.host or "ADDRESS_OF_ITS_NODE")
         click.echo(_indented(shlex.join(ENGINES[workers.engine].render(spec, port=0).argv)))
     runners = launch.runner_count(config)
     if runners == 0:

@@ -17,6 +17,7 @@ from agentflow.allocation import Allocation
 from agentflow.channel.messages import RoleSettings, RunnerSettings, StartEngine
 from agentflow.config import Config
 from agentflow.controller.admission import MAX_A_WORKER
+from agentflow.controller.control import LOOPBACK
 from agentflow.episode import DEFAULT_ROLE
 from agentflow.errors import ConfigError
 from agentflow.schedulers.base import Job, Resources
@@ -116,6 +117,8 @@ def engine_spec(config: Config, workers: Allocation, model: str, api_key: str) -
         tensor_parallel=workers.tensor_parallel,
         pipeline_parallel=workers.pipeline_parallel,
         seed=config.seed,
+        host="" if config.cluster.controller_host or config.cluster.interface else LOOPBACK,
+        interface=config.cluster.interface or "",
         deadline_s=config.rollout.setup_timeout,
     )
 

@@ -139,14 +139,15 @@ def worker_job(workers: Allocation, config: Config, log_dir: Path, secret_env: M
 
 
 def runner_job(config: Config, log_dir: Path, secret_env: Mapping[str, str]) -> Job:
-    """The runner processes."""
+    """The runner processes. On another node they have only what is handed to them of this process's environment."""
+    passed = {name: os.environ[name] for name in config.rollout.pass_env if name in os.environ}
     return Job(
         name="runner",
         command=(sys.executable, "-m", "agentflow.runner.main"),
         copies=runner_count(config),
         resources=Resources(cpus=1),
         env=python_path(),
-        secret_env=secret_env,
+        secret_env={**passed, **secret_env},
         log_dir=log_dir,
     )
 

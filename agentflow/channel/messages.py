@@ -302,6 +302,7 @@ class StartEngine(Message, frozen=True):
         nodes: over which one replica spreads; ``node_rank`` is this node's, and rank 0 serves.
         dist_init_addr: ``host:port`` of rank 0, on which the nodes of a replica meet.
         api_key: the key that the engine is to require.
+        host: address to listen on; empty: one of the engine's node, on ``interface`` or towards the controller.
         log_path: file for the engine's output.
         deadline_s: from the start of the engine to its first healthy answer.
         max_restarts: in place, before the supervisor gives up.
@@ -323,6 +324,7 @@ class StartEngine(Message, frozen=True):
     dist_init_addr: str = ""
     seed: int = 1
     host: str = "127.0.0.1"
+    interface: str = ""
     deadline_s: float = 1200.0
     heartbeat_s: float = 2.0
     max_restarts: int = 3

@@ -42,10 +42,11 @@ def print_plan(request: Request) -> None:
         for note in notes:
             click.echo(f"           {note}")
         click.echo(_indented(scheduler.render(job)))
+        host = spec.host or "ADDRESS_OF_ITS_NODE"
         for rank in range(spec.nodes):
             where = f" on node {rank} of {spec.nodes}" if spec.nodes > 1 else ""
             click.echo(f"           each of them starts{where}, on a port that it finds free,")
-            of_node = msgspec.structs.replace(spec, node_rank=rank, dist_init_addr="NODE_0:PORT")
+            of_node = msgspec.structs.replace(spec, host=host, node_rank=rank, dist_init_addr="NODE_0:PORT")
             click.echo(_indented(_shown(engine.render(of_node, port=0))))
     runners = launch.runner_count(config)
     if runners == 0:

@@ -19,6 +19,7 @@ from agentflow.config import Config
 from agentflow.config.rollout import SchedulingSpec
 from agentflow.config.secrets import is_secret_name
 from agentflow.controller.admission import MAX_A_WORKER
+from agentflow.controller.control import LOOPBACK
 from agentflow.episode import DEFAULT_ROLE
 from agentflow.errors import ConfigError
 from agentflow.schedulers.base import Job, Resources
@@ -157,6 +158,8 @@ def engine_spec(config: Config, workers: Allocation, model: str, api_key: str) -
         adapter=config.rollout.lora_name or config.generation.lora_name or "",
         nodes=nodes_a_replica(config, workers),
         seed=config.seed,
+        host="" if config.cluster.controller_host or config.cluster.interface else LOOPBACK,
+        interface=config.cluster.interface or "",
         deadline_s=config.rollout.setup_timeout,
     )
 
@@ -186,14 +189,15 @@ def worker_resources(spec: SchedulingSpec, gpus: int) -> Resources:
 
 
 def runner_job(config: Config, log_dir: Path, secret_env: Mapping[str, str]) -> Job:
-    """The runner processes."""
+    """The runner processes. On another node they have only what is handed to them of this process's environment."""
+    passed = {name: os.environ[name] for name in config.rollout.pass_env if name in os.environ}
     return Job(
         name="runner",
         command=(sys.executable, "-m", "agentflow.runner.main"),
         copies=runner_count(config),
         resources=Resources(cpus=1),
         env=python_path(),
-        secret_env=secret_env,
+        secret_env={**passed, **secret_env},
         log_dir=log_dir,
         rides_along=True,
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from agentflow.rewards import AsyncRewardWrapper
@@ -63,6 +64,7 @@ async def test_golden_calls_played_on_the_apis_come_out_as_the_calls_that_the_ch
     tasks: Tasks, category: str
 ) -> None:
     for task in tasks(category)[::10]:
+        before = msgspec.json.encode(task)
         world = Simulation(task)
         transcript: Transcript = []
         for turn in task.ground_truth:
@@ -73,6 +75,7 @@ async def test_golden_calls_played_on_the_apis_come_out_as_the_calls_that_the_ch
                 assert not told.startswith("Error during execution")
                 step.append(made)
             transcript.append([step])
+        assert msgspec.json.encode(task) == before, "the state that the APIs begin with is not theirs to change"
         assert verdict_on(task, transcript).valid
 
 

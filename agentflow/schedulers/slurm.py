@@ -35,7 +35,7 @@ LOOK_S = 3.0  # slurmctld serves the whole site
 LOOK_WHILE_STOPPING_S = 0.5
 OUTAGE_S = 300.0  # a restart of slurmctld takes seconds, an upgrade minutes
 LEAVE_S = 60.0  # Slurm kills 30 s (KillWait) after TERM
-RIDE_CPUS = 1  # for the runners in a worker's job
+RIDE_CPUS = 1  # for the runners in a job of CPU engines; a GPU's share of cores, asked for in full, has room for them
 
 
 @dataclass
@@ -178,7 +178,7 @@ class SlurmScheduler:
             pack,
             self._plan.options(job),
             secrets=self._secrets(job) if job.secret_env else None,
-            spare_cpus=RIDE_CPUS if self._plan.ride else 0,
+            spare_cpus=RIDE_CPUS if self._plan.ride and not job.resources.gpus else 0,
             signal_before_s=self._plan.signal_before_s,
         )
 

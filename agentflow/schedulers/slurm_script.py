@@ -125,7 +125,7 @@ def batch_script(
             "set -e",
             *options.setup,
             *(f"export {assignment(k, v)}" for k, v in job.env.items()),
-            f"export PYTHONPATH={shlex.quote(PACKAGE_ROOT)}${{PYTHONPATH:+:$PYTHONPATH}}",
+            *_own_package(job),
             *([f". {shlex.quote(str(secrets))}  # sets {', '.join(sorted(job.secret_env))}"] if secrets else []),
             "set +e",
             "",
@@ -202,6 +202,11 @@ def seconds(time: str) -> int | None:
     if len(parts) == 3:
         return (parts[0] * 60 + parts[1]) * 60 + parts[2]
     return parts[0] * 60 + (parts[1] if len(parts) == 2 else 0)  # minutes[:seconds]
+
+
+def _own_package(job: Job) -> Iterator[str]:
+    if PACKAGE_ROOT not in job.env.get("PYTHONPATH", "").split(":"):
+        yield f"export PYTHONPATH={shlex.quote(PACKAGE_ROOT)}${{PYTHONPATH:+:$PYTHONPATH}}"
 
 
 def _resources(job: Job, copies: int, options: Options, spare_cpus: int) -> Iterator[str]:

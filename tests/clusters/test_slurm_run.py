@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
@@ -19,23 +18,19 @@ from tests.e2e.conftest import agentflow as agentflow  # a fixture
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(480)]
 
-EXAMPLE = str(ROOT / "examples" / "math" / "agent.py")
-CONFIGURATION = Path(os.environ.get("SLURM_CONF", "/SLURM_CONF is not set: run .ci/slurm"))
 AGENT_SIDE = {"exception", "max_turns", "timeout", "context_overflow", "invalid_reward", "call_timeout", "grader"}
+
+
+def documented() -> list[list[str]]:
+    """Arguments of the commands that the page on Slurm shows."""
+    page = (ROOT / "docs" / "clusters-slurm.md").read_text()
+    commands = re.findall(r"^\$ agentflow (.*)$", page, re.MULTILINE)
+    return [command.replace("examples/", f"{ROOT}/examples/").split() for command in commands]
+
+
 # 5 of a node's 8 cores: two workers do not fit on one node.
-APART = "rollout.scheduling_spec={cpu: 5}"
-SHORT = "gconfig.max_new_tokens=48"
-RUN = (
-    "run",
-    EXAMPLE,
-    "scheduler.type=slurm",
-    "--backend",
-    "llamacpp:d2",
-    "rollout.runners=2",
-    APART,
-    SHORT,
-    "trial_name=t",
-)
+MORE = ("rollout.scheduling_spec={cpu: 5}", "gconfig.max_new_tokens=48", "trial_name=t")
+RUN = (*documented()[0], *MORE)
 
 
 def slurm(*argv: str) -> str:
@@ -98,7 +93,7 @@ def logs(agentflow: CommandLine) -> set[str]:
 
 
 def test_a_node_that_dies_costs_no_episode_and_its_worker_is_replaced(agentflow: CommandLine) -> None:
-    controller = agentflow.background(*RUN, "--limit", "8", "--max-concurrent", "4")
+    controller = agentflow.background(*RUN, "--max-concurrent", "4")
     until(lambda: len(episodes(agentflow)) >= 2, "two results")
     where = steps()
     assert where["worker-0"] != where["worker-1"]
@@ -131,6 +126,21 @@ def test_kill_9_of_the_controller_leaves_no_job_and_a_run_that_can_be_resumed(ag
     assert resumed.returncode == 0, out
     ids = [e["item_id"] for e in episodes(agentflow) if e.get("final", True)]
     assert len(ids) == len(set(ids)) == 3
+
+
+def test_the_dry_run_that_the_docs_show_prints_the_scripts(agentflow: CommandLine) -> None:
+    run, dry_run, gpus = documented()
+    assert dry_run == [*run, "--dry-run"]
+    done = agentflow(*dry_run)
+    assert done.code == 0, done.out + done.err
+    assert "# the same for worker-1" in done.out
+    assert "copy worker-0 0 0 &" in done.out
+    assert "# runner-1: a step of a worker's job, when one runs" in done.out
+    packed = agentflow(*gpus)
+    assert packed.code == 0, packed.out + packed.err
+    assert "#SBATCH --gres=gpu:8" in packed.out
+    assert "copy worker-1 4 4 &" in packed.out
+    assert "# the same for worker-4 worker-5" in packed.out
 
 
 SCRIPT = """#!/bin/bash

@@ -107,6 +107,19 @@ async def test_a_secret_reaches_the_copy_and_nobody_else(tmp_path: Path, name: s
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize(("arguments", "seen"), [((), "mine"), (("--export=NONE",), "nothing")])
+async def test_the_shells_environment_goes_along_unless_sbatch_is_told_otherwise(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], seen: str
+) -> None:
+    monkeypatch.setenv("OF_THE_SHELL", "mine")
+    show = 'echo "${OF_THE_SHELL:-nothing} $TOKEN $AGENTFLOW_NAME"'
+    async with scheduler(name, workers=Options(sbatch=arguments)) as ours:
+        await ours.start(job(tmp_path, "sh", "-c", show, secret_env={"TOKEN": "t"}))
+        await dead(ours, "job-0")
+    assert (tmp_path / "job-0.log").read_text() == f"{seen} t job-0\n"
+
+
+@pytest.mark.asyncio
 async def test_a_copy_that_fails_is_told_with_code_and_log_while_its_neighbour_runs_on(
     tmp_path: Path, name: str
 ) -> None:

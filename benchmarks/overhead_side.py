@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+PATIENCE_S = 600.0  # on a busy machine, 256 connections at once take longer than the 5 s that the SDK gives each
 QUESTION = (
     "A train of {n} cars carries {m} people in each car, and 17 more wait at the station. How many people is that?"
 )
@@ -34,7 +35,9 @@ async def play_bare(agent: type[Any], transport: str, episodes: int, at_once: in
 
     http_client = DefaultAioHttpClient() if transport == "aiohttp" else None
     todo = iter(rows(episodes))
-    async with AsyncOpenAI(base_url=f"{base_url}/v1", api_key="none", max_retries=0, http_client=http_client) as client:
+    async with AsyncOpenAI(
+        base_url=f"{base_url}/v1", api_key="none", max_retries=0, timeout=PATIENCE_S, http_client=http_client
+    ) as client:
 
         async def play() -> None:
             for row in todo:

@@ -52,10 +52,12 @@ def descendants(root: int) -> list[int]:
             continue
         try:
             with open(f"/proc/{name}/stat", "rb") as f:
-                state, parent = f.read().rpartition(b")")[2].split()[:2]
+                stat = f.read().rpartition(b")")[2].split()
         except OSError:
             continue  # ended while we looked
-        children.setdefault(int(parent), []).append((int(name), state != b"Z"))
+        state, parent, threads = stat[0], int(stat[1]), int(stat[17])
+        # A process whose first thread has ended looks like a zombie, but lives on in its others.
+        children.setdefault(parent, []).append((int(name), state != b"Z" or threads > 1))
     found, todo = [], [root]
     while todo:
         for pid, alive in children.get(todo.pop(), []):
@@ -168,7 +170,7 @@ class Guard:
             self.reap()
             left = self.left()
             waited = time.monotonic() - start
-            # A command looks dead before it can be reaped, while its other threads end: its status is still to come.
+            # It may have ended since it was reaped for: its status is still to come.
             if (not left and self.status is not None) or waited > self.grace_s + KILL_LIMIT_S:
                 return
             for pid in left:

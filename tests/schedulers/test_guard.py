@@ -36,6 +36,22 @@ async def test_a_guarded_command_that_a_signal_ends_is_reported_with_that_signal
     assert guarded.ending(-number) == f"was killed by {number.name}"
 
 
+@linux_only
+@pytest.mark.asyncio
+async def test_a_command_whose_first_thread_has_ended_is_not_taken_for_dead(tmp_path: Path) -> None:
+    code = (
+        "import ctypes, os, signal, threading;"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]);"
+        "end = lambda: (signal.sigwait([signal.SIGTERM]), os._exit(9));"
+        "threading.Thread(target=end).start();"
+        "ctypes.CDLL(None).pthread_exit(None)"
+    )
+    log = tmp_path / "log"
+    process = await guarded.start([sys.executable, "-c", code], env=environment(), log=log)
+    await anyio.to_thread.run_sync(wait_gone, [process.pid])  # so it looks from outside
+    assert await process.stop(60.0) == 9, log.read_text()
+
+
 @pytest.mark.asyncio
 async def test_a_command_that_does_not_exist_says_so_in_its_log(tmp_path: Path) -> None:
     process = await guarded.start(["no-such-command"], env=environment(), log=tmp_path / "log")

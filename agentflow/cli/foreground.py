@@ -14,6 +14,7 @@ import anyio
 import click
 from rich.console import Console
 
+from agentflow.agents.spec import agent_spec
 from agentflow.channel.messages import AgentSpec
 from agentflow.cli.signals import interrupts
 from agentflow.config import Config
@@ -26,7 +27,9 @@ from agentflow.errors import (
 )
 from agentflow.report.output import Output
 from agentflow.report.progress import Progress
+from agentflow.report.show import title_of
 from agentflow.report.terminal import final_table
+from agentflow.store import read_manifest
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Request:
         path = self.agent or self.config.agent_path
         if not path:
             raise AgentLoadError("No agent: name one (agentflow run agent.py), or set workflow in the configuration.")
-        return AgentSpec(path=path, kwargs={**self.config.agent_kwargs, **self.agent_kwargs})
+        return agent_spec(path, {**self.config.agent_kwargs, **self.agent_kwargs})
 
 
 def agent_arguments(pairs: Sequence[str]) -> dict[str, Any]:
@@ -69,7 +72,7 @@ def agent_arguments(pairs: Sequence[str]) -> dict[str, Any]:
 def absolute(name: str) -> str:
     """The same name with an absolute path, where it begins with the path of an existing file (``file.py:Class``)."""
     path, colon, attribute = name.partition(":")
-    return f"{os.path.abspath(path)}{colon}{attribute}" if os.path.exists(path) else name
+    return f"{os.path.abspath(path)}{colon}{attribute}" if os.path.isfile(path) else name
 
 
 def play(request: Request, run_dir: Path | None = None, force: bool = False) -> int:
@@ -89,7 +92,8 @@ async def _play(request: Request, run_dir: Path | None, force: bool) -> int:
         where = f"; what was played is in {screen.plan.run_dir}" if screen.plan else ""
         console.print(f"Stopped{where}.", markup=False, highlight=False, soft_wrap=True)
         return EXIT_INTERRUPTED
-    final_table(evaluation.summary, evaluation.run_dir, title=screen.title, console=console)
+    title = title_of(read_manifest(evaluation.run_dir))
+    final_table(evaluation.summary, evaluation.run_dir, title=title, console=console)
     if evaluation.interrupted:
         return EXIT_INTERRUPTED
     return EXIT_COMPLETE if evaluation.complete else EXIT_LOST
@@ -103,10 +107,6 @@ class _Screen:
         self._console = console
         self._stack = stack
         self._progress: Progress | None = None
-
-    @property
-    def title(self) -> str:
-        return f"{self.plan.agent.name} on {self.plan.dataset.source}" if self.plan else ""
 
     def planned(self, plan: Plan) -> None:
         self.plan = plan

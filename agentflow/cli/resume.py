@@ -46,5 +46,7 @@ def command(run_dir: Path, overrides: tuple[str, ...], force: bool, **options: A
     for name in secret:
         if name.partition(".")[0] not in settings.agent_kwargs:
             raise UsageError(f"The agent's argument {name} is a secret and not stored: add workflow_kwargs.{name}=...")
+    if settings.reward_fn is not None:
+        kwargs = {**kwargs, "reward_fn": settings.reward_fn}
     request = foreground.Request(settings, manifest.agent_path, kwargs, manifest.data.source or None, notes)
     return foreground.play(request, run_dir=run_dir, force=force)

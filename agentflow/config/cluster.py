@@ -20,7 +20,9 @@ class ClusterConfig(Section):
     controller_host: str | None = Field(
         default=None, description="address on which runners and workers reach the controller; loopback when not set"
     )
-    interface: str | None = Field(default=None, description="network interface of the workers; loopback when not set")
+    interface: str | None = Field(
+        default=None, description="network interface of the workers; when not set, where they reach the controller"
+    )
 
 
 class SlurmConfig(Section):

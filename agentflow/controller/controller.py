@@ -164,7 +164,8 @@ class Controller:
         secret_env = address.environment()
         del secret_env["AGENTFLOW_NAME"]
         scheduler = await enter(make_scheduler(self.config))
-        await self._workers.start_ours(self.config, scheduler, log_dir, secret_env)
+        for note in await self._workers.start_ours(self.config, scheduler, log_dir, secret_env):
+            self._on_message(note)
         if not inline:
             job = launch.runner_job(self.config, log_dir, secret_env)
             self._runners.start_with(scheduler, job, job.copies)
@@ -359,6 +360,7 @@ class Controller:
         match message:
             case TraceChunk(episode=episode, data=data):
                 self._traces.setdefault((episode.id, episode.attempt), []).append(data)
+                return  # nobody waits for a piece of a trace
             case EpisodeEnded(episode=episode, result=result, fatal=fatal):
                 trace = self._traces.pop((episode.id, episode.attempt), [])
                 if result.outcome is Outcome.LOST and result.kind is Kind.RUNNER_DIED:  # it is about to leave

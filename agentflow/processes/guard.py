@@ -1,16 +1,18 @@
 """A small process around one command that leaves no descendant behind, whatever happens to its parent.
 
-Started as ``python -I -S guard.py --parent PID --grace SECONDS -- COMMAND...`` with a socket as standard input, so
-that it costs a few milliseconds; it imports nothing of agentflow. On Linux it is a child subreaper: processes that
-setsid or double-fork away from the command become its children and are found all the same. It ends everything
-(TERM, a bounded grace, KILL) when
+Started as ``python -I -S guard.py --parent PID --grace SECONDS [--shielded] -- COMMAND...`` with a socket as standard
+input, so that it costs a few milliseconds; it imports nothing of agentflow. Where nobody can hand it a socket (a step
+of a cluster's job) it does without, and ``--parent 0`` is whoever started it. On Linux it is a child subreaper:
+processes that setsid or double-fork away from the command become its children and are found all the same. It ends
+everything (TERM, a bounded grace, KILL) when
 
 - the command ends by itself, whatever it left behind;
 - the other end of the socket closes or its parent process ends, also by SIGKILL;
 - it reads ``stop SECONDS`` from the socket, or gets SIGTERM or SIGHUP. A second order may shorten the grace.
 
 It then ends as the command did: with its exit code, or by its signal. If the guard itself is killed, the command dies
-by its parent-death signal. The command's pid is the first thing that the guard writes into the socket.
+by its parent-death signal. The command's pid is the first thing that the guard writes into the socket. A shielded
+guard is a grandchild of its parent, for parents that kill their children on the way out (Ray's workers).
 
 On macOS there are no subreapers and no parent-death signals: there the command's process group is killed.
 """
@@ -22,6 +24,7 @@ import os
 import resource
 import select
 import signal
+import stat
 import sys
 import time
 
@@ -49,10 +52,12 @@ def descendants(root: int) -> list[int]:
             continue
         try:
             with open(f"/proc/{name}/stat", "rb") as f:
-                state, parent = f.read().rpartition(b")")[2].split()[:2]
+                stat = f.read().rpartition(b")")[2].split()
         except OSError:
             continue  # ended while we looked
-        children.setdefault(int(parent), []).append((int(name), state != b"Z"))
+        state, parent, threads = stat[0], int(stat[1]), int(stat[17])
+        # A process whose first thread has ended looks like a zombie, but lives on in its others.
+        children.setdefault(parent, []).append((int(name), state != b"Z" or threads > 1))
     found, todo = [], [root]
     while todo:
         for pid, alive in children.get(todo.pop(), []):
@@ -73,7 +78,7 @@ class Guard:
     def __init__(self, command: list[str], grace_s: float) -> None:
         self.grace_s = grace_s
         self.stopping = False
-        self.connected = True
+        self.connected = stat.S_ISSOCK(os.fstat(0).st_mode)
         self.status: int | None = None  # the command's wait status
         self.signals = self.watch_signals()
         self.pid = self.spawn(command)
@@ -165,7 +170,8 @@ class Guard:
             self.reap()
             left = self.left()
             waited = time.monotonic() - start
-            if not left or waited > self.grace_s + KILL_LIMIT_S:
+            # It may have ended since it was reaped for: its status is still to come.
+            if (not left and self.status is not None) or waited > self.grace_s + KILL_LIMIT_S:
                 return
             for pid in left:
                 if waited >= self.grace_s:
@@ -175,39 +181,53 @@ class Guard:
                     send(pid, signal.SIGTERM)
             self.listen(None, POLL_S)
 
-    def leave(self) -> None:
-        """End as the command did."""
-        if self.status is None:
-            os._exit(COMMAND_NOT_RUN)
-        if os.WIFSIGNALED(self.status):
-            number = os.WTERMSIG(self.status)
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the core file, if any, is the command's
-            if number != signal.SIGKILL:
-                signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        os._exit(os.waitstatus_to_exitcode(self.status))
+
+def leave(status: int | None) -> None:
+    """End as a process with this wait status did."""
+    if status is None:
+        os._exit(COMMAND_NOT_RUN)
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the core file, if any, is the command's
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os._exit(os.waitstatus_to_exitcode(status))
+
+
+def shield() -> None:
+    """Go on in a child; what stays behind as the parent's child holds nothing and ends as we do."""
+    pid = os.fork()
+    if pid:
+        os.close(0)
+        leave(os.waitpid(pid, 0)[1])
 
 
 def main(argv: list[str]) -> int:
-    parent, grace_s, command = int(argv[2]), float(argv[4]), argv[6:]
+    parent, grace_s, start = int(argv[2]) or os.getppid(), float(argv[4]), argv.index("--")
+    command = argv[start + 1 :]
     parent_end = None
     if LINUX:
-        prctl(PR_SET_CHILD_SUBREAPER, 1)
         # The socket alone would not do: a fork of the parent that lives on holds the other end open.
         with contextlib.suppress(OSError):  # a kernel before 5.3
             parent_end = os.pidfd_open(parent)
     if os.getppid() != parent:
         return COMMAND_NOT_RUN  # it died before we looked
+    if "--shielded" in argv[:start]:
+        shield()
+    if LINUX:
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
     guard = Guard(command, grace_s)
     try:
-        os.write(0, b"%d\n" % guard.pid)
+        if guard.connected:
+            os.write(0, b"%d\n" % guard.pid)
     except OSError:
         guard.stopping = True
     while guard.status is None and not guard.stopping:
         guard.listen(parent_end, None)
         guard.reap()
     guard.end_all()
-    guard.leave()
+    leave(guard.status)
     return 0
 
 

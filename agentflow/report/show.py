@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -110,8 +111,10 @@ def scoring_of(manifest: Manifest) -> Scoring:
 
 def title_of(manifest: Manifest) -> str:
     """What was evaluated: agent, model and data in a few words."""
-    model = Path(manifest.rules.model).name or "a model of unknown name"
-    return f"{manifest.agent.name} on {model}, {manifest.data.source}"
+    source = manifest.data.source
+    near = os.path.relpath(source) if os.path.isabs(source) else source
+    parts = (manifest.agent.name, Path(manifest.rules.model).name, min(source, near, key=len))
+    return "   ".join(part for part in parts if part)
 
 
 def _unknown(run_dir: Path, episode_id: str, attempts: Sequence[EpisodeResult]) -> UsageError:

@@ -192,7 +192,7 @@ def _group_table(column: str, values: dict[str, ItemMean]) -> RenderableType:
 
 
 def _worker_table(workers: Iterable[WorkerUse], all_of_them: ItemMean) -> RenderableType:
-    table = _table("worker", ("episodes", "reward", "95 % CI", "calls", "errors", "p50", "tok/s"))
+    table = _table("worker", ("episodes", "reward", "95 % CI", "calls", "errors", "p50", "tok/s", "cached"))
     behind = False
     for w in workers:
         low = _is_below(w.reward, all_of_them)
@@ -206,6 +206,7 @@ def _worker_table(workers: Iterable[WorkerUse], all_of_them: ItemMean) -> Render
             Text(percent(w.error_share), "red" if w.error_share else ""),
             seconds(w.latency_p50),
             f"{w.tokens_per_s:,.0f}" if w.tokens_per_s is not None else "–",
+            percent(w.cached_share) if w.cached_share is not None else "–",
         )
     if not behind:
         return Group(table, Text())

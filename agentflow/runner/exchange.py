@@ -180,7 +180,7 @@ class Exchange:
     ) -> Reply | Failed | None:
         status, name, dialect = response.status, endpoint.info.name, self._ask.route.dialect
         headers = reply_headers(response.raw_headers)
-        failure = failure_of(status)
+        failure = failure_of(status, body)
         if failure is not None:
             error = f"{name} answered {status}: {error_message(body)}"
             body = body if wire.translator is None else error_body(dialect, status, error_message(body))

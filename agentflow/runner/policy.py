@@ -138,10 +138,21 @@ def _weight(key: str, worker: str) -> bytes:
     return blake2b(f"{key}\0{worker}".encode(), digest_size=8).digest()
 
 
-def failure_of(status: int) -> Failure | None:
-    """Which HTTP statuses are tried again; None: the answer is the agent's."""
+# vLLM's server outlives its engine by a moment and answers this, as a 500 or as the last event of a stream.
+_ENGINE_DEATH = re.compile(rb"EngineCore encountered an issue|EngineDeadError")
+
+
+def tells_engine_death(body: bytes) -> bool:
+    """Whether an error says that the engine behind the server is dead: the infrastructure's end, not the call's."""
+    return _ENGINE_DEATH.search(body) is not None
+
+
+def failure_of(status: int, body: bytes) -> Failure | None:
+    """Which answers are tried again; None: the answer is the agent's."""
     if status == 429:
         return Failure.LIMITED
+    if status == 500 and tells_engine_death(body):
+        return Failure.TRANSPORT
     if status == 500:
         return Failure.INTERNAL
     return Failure.TRANSPORT if status in (502, 503, 504) else None

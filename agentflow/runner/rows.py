@@ -73,6 +73,8 @@ def _call(path: str, kwargs: Mapping[str, Any]) -> object:
         pass
     try:
         return function(**kwargs)
+    except UsageError:
+        raise
     except BaseException as e:
         raise _raised(path, e) from e
 

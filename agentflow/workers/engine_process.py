@@ -17,9 +17,11 @@ from agentflow.errors import WorkerError
 from agentflow.processes import guarded
 from agentflow.processes.logtail import tail
 from agentflow.workers.engines.base import Engine, Launch
+from agentflow.workers.engines.cause import cause
 from agentflow.workers.ports import free_port, is_free
 
 PROBE_S = 5.0  # SGLang's /health takes a little more than one second
+LOG_LINES, LOG_BYTES = 20_000, 2 * 1024 * 1024  # read for the cause of a death
 NOT_FOR_ENGINES = ("AGENTFLOW_TOKEN", "AGENTFLOW_TOKEN_FILE")  # the run's, for the control channel
 UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
 
@@ -70,6 +72,13 @@ class EngineProcess:
                 return await reply.text() if reply.status == 200 else None
         except UNREACHABLE:
             return None
+
+    async def cause(self) -> str | None:
+        """The first error that this start named in its log, if any."""
+        lines = await anyio.to_thread.run_sync(
+            lambda: tail(Path(self._spec.log_path), LOG_LINES, since=self._log_start, max_bytes=LOG_BYTES)
+        )
+        return cause(lines)
 
     async def log_tail(self) -> str:
         """The last lines that this start wrote."""

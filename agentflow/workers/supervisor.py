@@ -13,6 +13,7 @@ import time
 
 import aiohttp
 import anyio
+import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 
 from agentflow.channel.client import Address, ChannelClosedError
@@ -34,6 +35,7 @@ from agentflow.workers.engines import ENGINES
 from agentflow.workers.engines.base import Engine
 from agentflow.workers.lifecycle import Down, Lifecycle, Up
 from agentflow.workers.link import Link
+from agentflow.workers.own_address import own_address
 
 FIRST_CONTACT_S = 60.0  # for the controller to be reached before it has told us its own grace
 FAREWELL_S = 5.0  # for the last message, which a controller that hangs would hold up
@@ -44,6 +46,7 @@ class Supervisor:
 
     def __init__(self, address: Address) -> None:
         self._name = address.name
+        self._controller_url = address.url
         self._link = Link(address, "supervisor", FIRST_CONTACT_S)
         self._spec: StartEngine | None = None
         self._told = anyio.Event()  # what to start
@@ -97,6 +100,8 @@ class Supervisor:
         assert self._spec is not None
         spec = self._spec
         try:
+            if not spec.host:
+                spec = msgspec.structs.replace(spec, host=own_address(self._controller_url, spec.interface))
             await self._keep(spec, engine_of(spec))
         except AgentflowError as e:
             await self._give_up(WorkerDown(self._name, str(e)))
@@ -115,7 +120,8 @@ class Supervisor:
                         down = await self._watch(life, process, engine, spec, session)
                     finally:
                         process.grace_s = self._grace_s
-                    error = f"{spec.engine} of {self._name} on {socket.gethostname()} {down.reason}."
+                    error = f"{spec.engine} of {self._name} on {socket.gethostname()} {down.reason}"
+                    error += f": {why}" if (why := await process.cause()) else "."
                     restarting = down.restart_in_s is not None
                     message = WorkerDown(self._name, error, await process.log_tail(), restarting)
                     if restarting:  # said before a hung engine is killed, which takes its grace
@@ -145,7 +151,7 @@ class Supervisor:
                     info = WorkerInfo(
                         name=self._name,
                         url=process.url,
-                        model=spec.served_name,
+                        model=engine.model_name(spec),
                         api_key=spec.api_key,
                         apis=engine.apis,
                         generation=generation,

@@ -238,6 +238,35 @@ async def test_the_same_500_again_is_passed_on_with_a_hint_and_no_verdict(house:
         assert door.calls[0].error == "assert failed"
 
 
+ENGINE_DEATH = "EngineCore encountered an issue. See stack trace (above) for the root cause."
+
+
+@pytest.mark.usefixtures("no_backoff")
+async def test_a_500_that_tells_of_a_dead_engine_is_the_infrastructures(house: HouseMaker) -> None:
+    async with house(lambda ask: error(500, ENGINE_DEATH)) as h:
+        door = h.open()
+        assert (await raw_call(door)).status_code == 503
+        assert len(h.servers["w0"].asks) == 4
+        assert door.verdict is not None
+        assert (door.verdict.outcome, door.verdict.kind) == (Outcome.LOST, Kind.UNREACHABLE)
+
+
+async def test_a_stream_whose_last_event_tells_of_a_dead_engine_loses_the_episode(house: HouseMaker) -> None:
+    def dying(ask: Ask) -> Answer:
+        return [*list(chat_chunks("one two three"))[:2], {"error": {"message": ENGINE_DEATH, "code": 500}}]
+
+    async with house(dying) as h:
+        door = h.open()
+        stream = await client_of(door).chat.completions.create(model="m", messages=HI, stream=True)
+        with pytest.raises(openai.APIError):
+            [chunk async for chunk in stream]
+        await stream.close()
+        assert door.verdict is not None
+        assert (door.verdict.outcome, door.verdict.kind) == (Outcome.LOST, Kind.STREAM_BROKEN)
+        assert "EngineCore" in door.calls[0].error
+        assert door.hint is None
+
+
 async def test_a_context_overflow_reaches_the_agent_untouched_with_a_hint_that_a_good_call_clears(
     house: HouseMaker,
 ) -> None:

@@ -30,11 +30,17 @@ class Engine(Protocol):
     health_path: str  # GET answers 200 once it can take calls
     metrics_path: str
 
+    def complete(self, spec: StartEngine) -> tuple[StartEngine, tuple[str, ...]]:
+        """Fill in what the user left open and the model's files tell, with a sentence for the user for each."""
+
     def check(self, spec: StartEngine) -> None:
         """Raises a UsageError when this cannot be started here (missing package, missing file); no I/O beyond that."""
 
     def render(self, spec: StartEngine, port: int) -> Launch:
         """The command line for this spec on this port. Pure."""
+
+    def model_name(self, spec: StartEngine) -> str:
+        """What requests must name as their model: the served name, or an adapter's. Pure."""
 
     def load(self, metrics: str) -> EngineLoad:
         """Read the engine's Prometheus text. Pure; unknown lines are skipped."""

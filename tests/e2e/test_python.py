@@ -14,8 +14,8 @@ import pytest
 from agentflow import BlockingController, Config, Controller, evaluate, evaluate_sync, load_config, tabulate_stats
 from agentflow.errors import AgentLoadError, WaitTimeoutError
 from agentflow.store import read_attempts
-from tests.e2e.played_agents import Quick, Slow
 from tests.e2e.conftest import ROOT
+from tests.e2e.played_agents import Quick, Slow
 
 ROWS = [{"id": f"r{i}", "question": f"What is {i}?", "reward": i % 2} for i in range(6)]
 

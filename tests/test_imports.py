@@ -13,7 +13,7 @@ FLOORS = [
     {"runner", "workers", "schedulers"},
     {"store", "metrics", "agents", "datasets", "rewards", "workflows"},
     {"channel", "config", "processes"},
-    {"allocation", "episode", "errors"},
+    {"allocation", "episode", "errors", "sampling"},
 ]
 PACKAGE = Path(agentflow.__file__).parent
 

@@ -1,4 +1,7 @@
-"""From a name that a user writes (``file.py:Name``, ``pkg.mod:Name``, ``pkg.mod.Name``) to the module it is in."""
+"""From a name that a user writes to the module it is in.
+
+``file.py:Name``, ``pkg.mod:Name``, ``pkg.mod.Name``, or the short name of a benchmark.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from agentflow.agents.benchmarks import benchmark
 from agentflow.agents.sources import where
 from agentflow.errors import UsageError
 
@@ -24,7 +28,8 @@ class ImportRefusedError(UsageError):
 class Found:
     """An imported module and the name in it that was asked for ("" when none was given).
 
-    ``source`` is what the user wrote before the name; ``folder`` is where the file lies, for a path to a file.
+    ``source`` is what the user wrote before the name; ``folder`` is where the file lies, for a path to a file or a
+    benchmark.
     """
 
     module: ModuleType
@@ -41,6 +46,9 @@ def find(path: str) -> Found:
     """
     source, _, name = path.rpartition(":") if ":" in path else (path, "", "")
     _put_on_path(Path.cwd())
+    short = benchmark(path)
+    if short is not None:
+        return Found(_import_module(short.module, path), short.attribute, source, short.folder)
     if source.endswith(".py"):
         file = Path(source).expanduser()
         if not file.is_file():

@@ -30,7 +30,7 @@ from agentflow.agents.adapter import OFFERED, takes
 from agentflow.agents.importing import Found, ImportRefusedError, attribute, find, near
 from agentflow.agents.sources import fingerprint, where
 from agentflow.channel.messages import AgentInfo, AgentSpec
-from agentflow.errors import AgentLoadError
+from agentflow.errors import AgentLoadError, UsageError
 
 Run = Callable[..., Any]
 
@@ -82,14 +82,24 @@ def check_agent(imported: ImportedAgent) -> LoadedAgent:
         AgentLoadError: as above.
     """
     target, label, spec = imported.target, imported.label, imported.spec
-    new = _factory(target, label, spec.kwargs)
+    kwargs = _arguments(spec, label)
+    new = _factory(target, label, kwargs)
     run = _try_once(new, label)
-    wanted = _check_run(run, label) - (frozenset() if inspect.isclass(target) else spec.kwargs.keys())
+    wanted = _check_run(run, label) - (frozenset() if inspect.isclass(target) else kwargs.keys())
     modules = fingerprint(imported.roots)
+    for name, pickled in spec.objects.items():
+        modules[f"<argument {name} of {label}, given from Python>"] = hashlib.sha256(pickled).hexdigest()
     if spec.pickled:  # a class from a notebook has no file to hash
         modules[f"<{label}, given from Python>"] = hashlib.sha256(spec.pickled).hexdigest()
-    info = AgentInfo(label, _is_async(run), modules, _dataset(target, imported.roots[0]))
+    info = AgentInfo(label, _is_async(run), modules, _dataset(target, imported.roots[0]), _group_by(target))
     return LoadedAgent(info, new, wanted)
+
+
+def _arguments(spec: AgentSpec, label: str) -> dict[str, Any]:
+    try:
+        return {**spec.kwargs, **{name: cloudpickle.loads(pickled) for name, pickled in spec.objects.items()}}
+    except Exception as e:
+        raise AgentLoadError(f"The arguments given to {label} cannot be unpickled in a runner: {_said(e)}.") from e
 
 
 def _dataset(target: object, folder: Path) -> str:
@@ -99,6 +109,12 @@ def _dataset(target: object, folder: Path) -> str:
         return ""
     beside = folder / named
     return str(beside) if beside.is_file() else os.fspath(named)
+
+
+def _group_by(target: object) -> tuple[str, ...]:
+    """The columns that the attribute ``group_by`` names."""
+    named = getattr(target, "group_by", ())
+    return tuple(n for n in named if isinstance(n, str)) if isinstance(named, tuple | list) else ()
 
 
 def _target(spec: AgentSpec) -> tuple[object, str, Path | None]:
@@ -207,6 +223,8 @@ def _check_kwargs(constructor: Callable[..., Any], kwargs: Mapping[str, Any], wh
 def _try_once(new: Callable[[], Run], label: str) -> Run:
     try:
         return new()
+    except UsageError as e:  # a ready-made agent says in one sentence what it lacks
+        raise AgentLoadError(str(e)) from e
     except BaseException as e:
         at = where(e)
         raise AgentLoadError(f"{label} cannot be constructed{f' (at {at})' if at else ''}: {_said(e)}.") from e

@@ -13,6 +13,7 @@ import msgspec
 from agentflow.episode import DEFAULT_ROLE, Episode, EpisodeResult
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024  # both ends of the socket are set to this
+MAX_ROW_BYTES = MAX_FRAME_BYTES - 64 * 1024  # what is left of a frame for a row of the data set
 MAX_CHUNK_BYTES = 1024 * 1024  # of a trace: small enough that a result never queues long behind it
 
 
@@ -25,11 +26,13 @@ class Message(msgspec.Struct, frozen=True, tag=True):
 
 class AgentSpec(msgspec.Struct, frozen=True):
     """An agent as the user named it: ``path`` (``file.py[:Class]``, ``pkg.mod:Class``, ``pkg.mod.Class``) or a
-    cloudpickled class, instance or function, with its constructor's arguments."""
+    cloudpickled class, instance or function, with its constructor's arguments: ``kwargs`` as they are, ``objects``
+    (what is no plain data) cloudpickled."""
 
     path: str = ""
     pickled: bytes = b""
     kwargs: dict[str, Any] = {}
+    objects: dict[str, bytes] = {}
 
 
 class AgentInfo(msgspec.Struct, frozen=True):
@@ -40,12 +43,14 @@ class AgentInfo(msgspec.Struct, frozen=True):
         is_async: ``run`` is a coroutine function.
         modules: sha256 by file of the project modules that the agent imports.
         dataset: the data set that the class names as its own (``dataset = "problems.jsonl"``); a path is absolute.
+        group_by: columns of it by which the class wants its score broken down (``group_by = ("level",)``).
     """
 
     name: str
     is_async: bool
     modules: dict[str, str] = {}
     dataset: str = ""
+    group_by: tuple[str, ...] = ()
 
 
 class WorkerInfo(msgspec.Struct, frozen=True):
@@ -293,6 +298,9 @@ class StartEngine(Message, frozen=True):
     Args:
         engine: ``llamacpp``, ``vllm`` or ``sglang``.
         options: the engine's own section of the configuration (``vllm.*``, ``sglang.*``, ``llamacpp.*``).
+        adapter: the LoRA adapter to ask for, of those that the options load; empty: the only one, or none.
+        nodes: over which one replica spreads; ``node_rank`` is this node's, and rank 0 serves.
+        dist_init_addr: ``host:port`` of rank 0, on which the nodes of a replica meet.
         api_key: the key that the engine is to require.
         host: address to listen on; empty: one of the engine's node, on ``interface`` or towards the controller.
         log_path: file for the engine's output.
@@ -310,6 +318,10 @@ class StartEngine(Message, frozen=True):
     options: dict[str, Any] = {}
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
+    adapter: str = ""
+    nodes: int = 1
+    node_rank: int = 0
+    dist_init_addr: str = ""
     seed: int = 1
     host: str = "127.0.0.1"
     interface: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,18 +14,22 @@ import anyio
 import click
 from rich.console import Console
 
+from agentflow.agents.spec import agent_spec
 from agentflow.channel.messages import AgentSpec
+from agentflow.cli.signals import interrupts
 from agentflow.config import Config
 from agentflow.controller.evaluate import Evaluation, Plan, Watcher, play_run
 from agentflow.errors import (
     EXIT_COMPLETE,
     EXIT_INTERRUPTED,
     EXIT_LOST,
-    AgentflowError,
     AgentLoadError,
 )
+from agentflow.report.output import Output
 from agentflow.report.progress import Progress
+from agentflow.report.show import title_of
 from agentflow.report.terminal import final_table
+from agentflow.store import read_manifest
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Request:
         path = self.agent or self.config.agent_path
         if not path:
             raise AgentLoadError("No agent: name one (agentflow run agent.py), or set workflow in the configuration.")
-        return AgentSpec(path=path, kwargs={**self.config.agent_kwargs, **self.agent_kwargs})
+        return agent_spec(path, {**self.config.agent_kwargs, **self.agent_kwargs})
 
 
 def agent_arguments(pairs: Sequence[str]) -> dict[str, Any]:
@@ -68,7 +72,7 @@ def agent_arguments(pairs: Sequence[str]) -> dict[str, Any]:
 def absolute(name: str) -> str:
     """The same name with an absolute path, where it begins with the path of an existing file (``file.py:Class``)."""
     path, colon, attribute = name.partition(":")
-    return f"{os.path.abspath(path)}{colon}{attribute}" if os.path.exists(path) else name
+    return f"{os.path.abspath(path)}{colon}{attribute}" if os.path.isfile(path) else name
 
 
 def play(request: Request, run_dir: Path | None = None, force: bool = False) -> int:
@@ -77,7 +81,7 @@ def play(request: Request, run_dir: Path | None = None, force: bool = False) -> 
 
 
 async def _play(request: Request, run_dir: Path | None, force: bool) -> int:
-    console = Console()
+    console = Output()
     for note in request.notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     with ExitStack() as stack:
@@ -88,7 +92,8 @@ async def _play(request: Request, run_dir: Path | None, force: bool) -> int:
         where = f"; what was played is in {screen.plan.run_dir}" if screen.plan else ""
         console.print(f"Stopped{where}.", markup=False, highlight=False, soft_wrap=True)
         return EXIT_INTERRUPTED
-    final_table(evaluation.summary, evaluation.run_dir, title=screen.title, console=console)
+    title = title_of(read_manifest(evaluation.run_dir))
+    final_table(evaluation.summary, evaluation.run_dir, title=title, console=console)
     if evaluation.interrupted:
         return EXIT_INTERRUPTED
     return EXIT_COMPLETE if evaluation.complete else EXIT_LOST
@@ -102,10 +107,6 @@ class _Screen:
         self._console = console
         self._stack = stack
         self._progress: Progress | None = None
-
-    @property
-    def title(self) -> str:
-        return f"{self.plan.agent.name} on {self.plan.dataset.source}" if self.plan else ""
 
     def planned(self, plan: Plan) -> None:
         self.plan = plan
@@ -136,36 +137,26 @@ async def _until_second_signal(
     request: Request, watcher: Watcher, screen: _Screen, run_dir: Path | None, force: bool
 ) -> Evaluation | None:
     """Play; the first Ctrl-C stops admitting and saves, the second (or one before the first episode) stops now."""
-    evaluation: Evaluation | None = None
-    error: AgentflowError | None = None
+    with anyio.CancelScope() as scope:
 
-    async def watch(scope: anyio.CancelScope) -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async for _ in signals:
-                if watcher.stop.is_set() or screen.plan is None:
-                    scope.cancel()
-                    return
-                watcher.stop.set()
-                screen.message(
-                    f"Stopping: nothing new starts, what plays has {watcher.grace_s:.0f} s to end. "
-                    "Ctrl-C again stops now."
-                )
+        def stop() -> None:
+            if watcher.stop.is_set() or screen.plan is None:
+                scope.cancel()
+                return
+            watcher.stop.set()
+            screen.message(
+                f"Stopping: nothing new starts, what plays has {watcher.grace_s:.0f} s to end. Ctrl-C again stops now."
+            )
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watch, tasks.cancel_scope)
-        try:
-            evaluation = await play_run(
+        with interrupts(stop):
+            return await play_run(
                 request.config,
                 request.spec(),
                 request.data,
                 watcher=watcher,
                 run_dir=run_dir,
+                command=("agentflow", *sys.argv[1:]),
                 resume=run_dir is not None,
                 force=force,
             )
-        except AgentflowError as e:
-            error = e
-        tasks.cancel_scope.cancel()
-    if error is not None:
-        raise error
-    return evaluation
+    return None

@@ -29,6 +29,7 @@ def command(run_dir: Path, overrides: tuple[str, ...], force: bool, **options: A
     """
     from agentflow.cli import foreground
     from agentflow.config import load_config
+    from agentflow.config.secrets import remove_marks
     from agentflow.controller.options import overrides_of
     from agentflow.errors import UsageError
     from agentflow.store import read_manifest
@@ -41,5 +42,11 @@ def command(run_dir: Path, overrides: tuple[str, ...], force: bool, **options: A
     if options["max_concurrent"] is not None and options["max_concurrent"].isdecimal():
         options["max_concurrent"] = int(options["max_concurrent"])
     settings, notes = load_config(None, [*overrides_of(options), *overrides], base=manifest.config)
-    request = foreground.Request(settings, manifest.agent_path, manifest.agent_kwargs, manifest.data.source, notes)
+    kwargs, secret = remove_marks(manifest.agent_kwargs)
+    for name in secret:
+        if name.partition(".")[0] not in settings.agent_kwargs:
+            raise UsageError(f"The agent's argument {name} is a secret and not stored: add workflow_kwargs.{name}=...")
+    if settings.reward_fn is not None:
+        kwargs = {**kwargs, "reward_fn": settings.reward_fn}
+    request = foreground.Request(settings, manifest.agent_path, kwargs, manifest.data.source or None, notes)
     return foreground.play(request, run_dir=run_dir, force=force)

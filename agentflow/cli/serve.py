@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -38,27 +37,14 @@ def command(overrides: tuple[str, ...], config: Path | None, **options: Any) -> 
 async def _serve(config: Any) -> int:
     import anyio
 
+    from agentflow.cli.signals import interrupts
     from agentflow.controller.serve import serving
-    from agentflow.errors import EXIT_INTERRUPTED, AgentflowError
+    from agentflow.errors import EXIT_COMPLETE
 
-    error: AgentflowError | None = None
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with anyio.create_task_group() as tasks:
-
-            async def until_signal() -> None:
-                await anext(aiter(signals))
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(until_signal)
-            try:
-                async with serving(config) as door:
-                    click.echo(f"OPENAI_BASE_URL={door.base_url}")
-                    click.echo(f"OPENAI_API_KEY={door.api_key}")
-                    click.echo("Model name: default. Ctrl-C ends it.")
-                    await anyio.sleep_forever()
-            except AgentflowError as e:
-                error = e
-                tasks.cancel_scope.cancel()
-    if error is not None:
-        raise error
-    return EXIT_INTERRUPTED if error else 0
+    with anyio.CancelScope() as scope, interrupts(scope.cancel):
+        async with serving(config) as door:
+            click.echo(f"OPENAI_BASE_URL={door.base_url}")
+            click.echo(f"OPENAI_API_KEY={door.api_key}")
+            click.echo("Model name: default. Ctrl-C ends it.")
+            await anyio.sleep_forever()
+    return EXIT_COMPLETE

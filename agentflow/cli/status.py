@@ -19,14 +19,14 @@ def command(run_dir: Path) -> int:
     Example:
       agentflow status runs/agentflow/20260131-120000-ab12
     """
-    from rich.console import Console
     from rich.table import Table
 
+    from agentflow.report.output import Output
     from agentflow.report.text import clock, plain
     from agentflow.store.status import read_status
 
     status = read_status(run_dir)
-    console = Console()
+    console = Output()
     age = time.time() - status.at
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for title in ("name", "state", "node", "up for", "episodes", ""):

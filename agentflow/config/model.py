@@ -30,7 +30,9 @@ class Config(Section):
     workflow_kwargs: dict[str, Any] = Field(default_factory=dict, description="arguments of the agent's constructor")
     eval_workflow: str | None = Field(default=None, description="wins over workflow")
     eval_workflow_kwargs: dict[str, Any] = Field(default_factory=dict, description="win over workflow_kwargs")
-    reward_fn: str | None = Field(default=None, description="reward of the ready-made agents, as `module:function`")
+    reward_fn: str | None = Field(
+        default=None, description="argument `reward_fn` of the agent's constructor: `math_reward`, `module:function`"
+    )
     cluster: ClusterConfig = Field(default_factory=ClusterConfig, description="the machines")
     scheduler: SchedulerConfig = Field(default_factory=SchedulerConfig, description="what starts processes")
     rollout: RolloutConfig = Field(default_factory=RolloutConfig, description="how episodes are played")
@@ -86,8 +88,9 @@ class Config(Section):
 
     @property
     def agent_kwargs(self) -> dict[str, Any]:
-        """Arguments of its constructor."""
-        return {**self.workflow_kwargs, **self.eval_workflow_kwargs}
+        """Arguments of its constructor; ``reward_fn`` is one of them where it is set."""
+        reward = {} if self.reward_fn is None else {"reward_fn": self.reward_fn}
+        return {**reward, **self.workflow_kwargs, **self.eval_workflow_kwargs}
 
     @property
     def generation(self) -> GenerationConfig:

@@ -86,8 +86,8 @@ class Board:
         self._fresh.append(iter(work))
 
     def add_runner(self, name: str, capacity: int) -> None:
-        """A runner is ready for this many episodes at once."""
-        self._runners[name] = _Runner(capacity)
+        """A runner is ready for this many episodes at once; told again when it has loaded one more agent."""
+        self._runners.setdefault(name, _Runner(capacity)).capacity = capacity
 
     def drain_runner(self, name: str) -> None:
         """Give this runner nothing new."""

@@ -43,6 +43,7 @@ class Peer:
     def __init__(self, hello: Hello, outbox: MemoryObjectSendStream[Message]) -> None:
         self.hello = hello
         self.said_goodbye: Goodbye | None = None
+        self.hung_up = False
         self._outbox = outbox
 
     @property
@@ -58,7 +59,8 @@ class Peer:
             log.debug("%s went away before %s was sent", self.name, type(message).__name__)
 
     def hang_up(self) -> None:
-        """Close the channel; the process sees it and ends."""
+        """Close the channel; the process sees it and ends. What it has still sent is not read."""
+        self.hung_up = True
         self._outbox.close()
 
 
@@ -163,7 +165,7 @@ async def _serve(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(write)
             async for frame in socket:
-                if frame.type is not WSMsgType.BINARY:
+                if frame.type is not WSMsgType.BINARY or peer.hung_up:
                     break
                 try:
                     message = decode_to_controller(frame.data)

@@ -12,8 +12,8 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -42,6 +42,7 @@ from agentflow.channel.messages import (
 from agentflow.config import Config
 from agentflow.controller import launch
 from agentflow.controller.admission import Admission
+from agentflow.controller.background import background
 from agentflow.controller.board import Board, Settled, Work
 from agentflow.controller.control import LOOPBACK, Peer, listen
 from agentflow.controller.manifest import manifest_of
@@ -51,12 +52,12 @@ from agentflow.controller.runners import Runners
 from agentflow.controller.submissions import Submissions, Submitted
 from agentflow.controller.workers import Workers, existing_endpoints
 from agentflow.datasets import rows_dataset
-from agentflow.episode import Episode, EpisodeResult, Item
-from agentflow.errors import AgentflowError, AgentLoadError, RewardKeyError, WaitTimeoutError
+from agentflow.episode import EpisodeResult, Item, Kind, Outcome
+from agentflow.errors import AgentflowError, AgentLoadError, DataError, RewardKeyError, WaitTimeoutError
 from agentflow.metrics import Scoring, Summary, stats, summarize
 from agentflow.schedulers import make_scheduler
 from agentflow.schedulers.base import Scheduler
-from agentflow.store import Manifest, Store
+from agentflow.store import Manifest, Store, owed
 from agentflow.store.status import Status, write_status
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ T = TypeVar("T")
 WAIT_TIMEOUT_S = 7 * 24 * 3600.0  # the default of AReaL's wait()
 STOP_GRACE_S = 5.0
 STATUS_S = 5.0
+TELL_PAUSE_S = 5.0  # a pause that somebody who watches would wonder about
 HEARTBEAT_S = 60.0  # native code may hold a runner's GIL for a while; only a dead TCP connection is to be found
 END_MARGIN_S = 3.0  # for what follows a grace: reports, goodbyes, exits
 
@@ -117,7 +119,9 @@ class Controller:
         self._traces: dict[tuple[str, int], list[bytes]] = {}
         self._writing = 0
         self._changed = anyio.Event()
-        self._failure: AgentflowError | None = None
+        self._failure: Exception | None = RuntimeError(
+            "This controller has not begun: use 'async with Controller(...)'."
+        )
         self._waiting: set[anyio.CancelScope] = set()
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup
@@ -130,9 +134,8 @@ class Controller:
     async def __aenter__(self) -> Self:
         try:
             await self._open()
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await self._stack.aclose()
+        except BaseException as e:  # no cancel scope around this: those that were entered would not be left in turn
+            await self._stack.__aexit__(type(e), e, e.__traceback__)
             raise
         return self
 
@@ -142,6 +145,7 @@ class Controller:
         return await self._stack.__aexit__(kind, error, trace)
 
     async def _open(self) -> None:
+        self._failure = None
         enter = self._stack.enter_async_context
         opened = Store.open(self.run_dir) if self._resume else Store.create(self.run_dir, self._manifest)
         self._store = await enter(opened)
@@ -160,11 +164,12 @@ class Controller:
         secret_env = address.environment()
         del secret_env["AGENTFLOW_NAME"]
         scheduler = await enter(make_scheduler(self.config))
-        await self._workers.start_ours(self.config, scheduler, log_dir, secret_env)
+        for note in await self._workers.start_ours(self.config, scheduler, log_dir, secret_env):
+            self._on_message(note)
         if not inline:
             job = launch.runner_job(self.config, log_dir, secret_env)
             self._runners.start_with(scheduler, job, job.copies)
-        self._tasks = await enter(_background())
+        self._tasks = await enter(background())
         self._stack.push_async_callback(self._stop, scheduler)
         self._tasks.start_soon(self._guarded, self._workers.run)
         self._tasks.start_soon(self._guarded, self._runners.run)
@@ -179,7 +184,7 @@ class Controller:
 
     async def _stop(self, scheduler: Scheduler) -> None:
         """Ask everything to end, give it a moment; the scheduler's own exit ends what is left."""
-        self._board.close()
+        self._fail(RuntimeError("The block of this controller is over."))
         with anyio.CancelScope(shield=True):
             self._runners.drain(0.0)
             self._workers.stop(STOP_GRACE_S)
@@ -207,17 +212,26 @@ class Controller:
             group_size: episodes of this item; ``gconfig.n_samples`` when not given.
 
         Returns:
-            The id under which the results come back: the row's own ``id``, else a hash of the row.
+            The id under which the results come back: the row's own ``id``, else a hash of the row; ``id#2`` and so on
+            for one that was submitted before. In a run that goes on, only what it owes of this item is played.
+
+        Raises:
+            DataError, AgentLoadError: the row or the agent cannot be used.
+            AgentflowError: the run cannot go on.
         """
+        self._raise_failure()
         item = data if isinstance(data, Item) else rows_dataset([data]).item(0)
-        size = group_size or self.config.n_samples
+        size = self.config.n_samples if group_size is None else group_size
+        if size < 1:
+            raise ValueError(f"group_size={group_size}: an item has at least one episode.")
         key = self._runners.add_agent(self.agent_spec(workflow, workflow_kwargs))
         number, item_id = self._submissions.open(item.id, size)
-        self._board.add(
-            Work(Episode(item_id, sample, 0, self.config.seed), lambda: item.data, key, number)
-            for sample in range(size)
-        )
+        debt = owed(self._store.results, [item_id], size, seed=self.config.seed)
+        for sample in set(range(size)) - {episode.sample_index for episode in debt}:
+            self._submissions.ended(number, self._store.results[item_id, sample])
+        self._board.add(Work(episode, lambda: item.data, key, number) for episode in debt)
         self._dispatch()
+        self._notify()
         return item_id
 
     async def wait(self, count: int | None = None, timeout: float = WAIT_TIMEOUT_S) -> list[Submitted]:
@@ -229,18 +243,20 @@ class Controller:
 
         Raises:
             WaitTimeoutError: fewer are over in time. Nothing is lost: wait again.
-            ValueError: more than are outstanding.
+            ValueError: more than are outstanding, perhaps because another ``wait`` took some.
             AgentflowError: the run cannot go on.
         """
         wanted = self._submissions.outstanding if count is None else count
-        if wanted > self._submissions.outstanding:
-            raise ValueError(f"wait({wanted}) for {self._submissions.outstanding} outstanding submits would never end.")
+        if wanted < 0:
+            raise ValueError(f"wait({wanted}): a number of submits is not negative.")
         with anyio.move_on_after(timeout):
             while True:
                 self._raise_failure()
                 over = self._submissions.take(wanted)
                 if over is not None:
                     return over
+                if wanted > (outstanding := self._submissions.outstanding):
+                    raise ValueError(f"wait({wanted}) for {outstanding} outstanding submits would never end.")
                 await self._next_change()
         raise WaitTimeoutError(
             f"wait({wanted}): {self._submissions.over} of {wanted} submits are over after {timeout:.0f} s; nothing is "
@@ -327,14 +343,30 @@ class Controller:
 
     async def received(self, peer: Peer, message: ToController) -> None:
         """A message of a runner or a supervisor."""
+        try:
+            self._take(peer, message)
+        except Exception as e:  # noqa: BLE001 - not the peer's fault: raised to whoever waits for the run
+            self._fail(e)
+        self._notify()
+
+    def left(self, peer: Peer) -> None:
+        """A socket closed."""
+        (self._workers if peer.hello.role == "supervisor" else self._runners).left(peer)
+        self._notify()
+
+    # --- inside ---
+
+    def _take(self, peer: Peer, message: ToController) -> None:
         match message:
             case TraceChunk(episode=episode, data=data):
                 self._traces.setdefault((episode.id, episode.attempt), []).append(data)
+                return  # nobody waits for a piece of a trace
             case EpisodeEnded(episode=episode, result=result, fatal=fatal):
                 trace = self._traces.pop((episode.id, episode.attempt), [])
+                if result.outcome is Outcome.LOST and result.kind is Kind.RUNNER_DIED:  # it is about to leave
+                    self._board.drain_runner(peer.name)
                 settled = self._board.ended(peer.name, episode, result)
                 if settled is not None:
-                    self._runners.fruitful()
                     self._record(settled, trace)
                 if fatal:
                     self._fail(RewardKeyError(result.error))
@@ -348,8 +380,11 @@ class Controller:
             case Stalled(seconds=seconds, where=where):
                 self._on_message(f"{peer.name} was blocked for {seconds:.1f} s by {where}.")
             case Backpressure(worker=worker, retry_after_s=retry_after):
-                log.info("%s answered 429", worker)
-                self._admission.backpressure(retry_after, time.monotonic())
+                now = time.monotonic()
+                told = max(now, self._admission.resumes_at)
+                self._admission.backpressure(retry_after, now)
+                if (longer := self._admission.resumes_at - told) > TELL_PAUSE_S:
+                    self._on_message(f"{worker} answered 429: nothing new starts for another {longer:.0f} s.")
             case WorkerSuspect(worker=worker, error=error):
                 log.info("a call to %s failed: %s", worker, error)
             case _ if peer.hello.role == "supervisor":
@@ -360,14 +395,6 @@ class Controller:
                 self._runners.received(peer, message)
                 if (refusal := self._runners.refusal()) is not None:
                     self._fail(refusal)
-        self._notify()
-
-    def left(self, peer: Peer) -> None:
-        """A socket closed."""
-        (self._workers if peer.hello.role == "supervisor" else self._runners).left(peer)
-        self._notify()
-
-    # --- inside ---
 
     def _table_changed(self) -> None:
         healthy = self._workers.healthy()
@@ -388,10 +415,13 @@ class Controller:
         self._notify()
 
     def _dispatch(self) -> None:
-        while (a := self._board.next(self._admission.cap(time.monotonic()))) is not None:
-            peer = self._runners.peer(a.runner)
-            if peer is not None:  # else its socket just closed: the fleet is about to say so
-                peer.post(Play(a.work.episode, a.work.agent, a.work.data(), a.worker))
+        try:
+            while (a := self._board.next(self._admission.cap(time.monotonic()))) is not None:
+                peer = self._runners.peer(a.runner)
+                if peer is not None:  # else its socket just closed: the fleet is about to say so
+                    peer.post(Play(a.work.episode, a.work.agent, a.work.data(), a.worker))
+        except DataError as e:  # the file changed under the run; no usage error any more: episodes have been played
+            self._fail(AgentflowError(str(e)))
 
     def _record(self, settled: Settled, trace: list[bytes]) -> None:
         self._writing += 1
@@ -437,7 +467,7 @@ class Controller:
         except AgentflowError as e:
             self._fail(e)
 
-    def _fail(self, error: AgentflowError) -> None:
+    def _fail(self, error: Exception) -> None:
         self._failure = self._failure or error
         self._board.close()
         for scope in self._waiting:
@@ -466,17 +496,3 @@ class Controller:
 
     async def _next_change(self) -> None:
         await self._changed.wait()
-
-
-@asynccontextmanager
-async def _background() -> AsyncIterator[TaskGroup]:
-    """A task group that ends with the block and leaves the block's own exception as it is, not in a group."""
-    error: Exception | None = None
-    async with anyio.create_task_group() as tasks:
-        try:
-            yield tasks
-        except Exception as e:  # noqa: BLE001 - raised again below
-            error = e
-        tasks.cancel_scope.cancel()
-    if error is not None:
-        raise error

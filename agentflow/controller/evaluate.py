@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from anyio.from_thread import start_blocking_portal
 from agentflow.agents.spec import agent_spec
 from agentflow.channel.messages import AgentInfo, AgentSpec
 from agentflow.config import Config, load_config
+from agentflow.controller.background import background
 from agentflow.controller.board import Work
 from agentflow.controller.controller import Controller
 from agentflow.controller.launch import run_directory
@@ -26,6 +28,7 @@ from agentflow.episode import Episode, EpisodeResult
 from agentflow.errors import ResumeRefusedError, RunExistsError, RunLockedError, UsageError
 from agentflow.metrics import Summary, stats
 from agentflow.store import DataInfo, differences, discard_unused, owed, read_manifest
+from agentflow.workflows.ready_made import is_ready_made, with_reward
 
 Data = str | os.PathLike[str] | Iterable[Mapping[str, Any]]
 
@@ -130,7 +133,8 @@ async def _play(
     force: bool,
 ) -> Evaluation:
     begun = read_manifest(run_dir) if resume else None
-    manifest = manifest_of(config, agent, command)
+    named = os.fspath(data) if isinstance(data, str | os.PathLike) else ""
+    manifest = manifest_of(config, agent, named, command)
     async with Controller(
         config,
         run_dir=run_dir,
@@ -139,23 +143,37 @@ async def _play(
         on_result=watcher.on_result,
         on_message=watcher.on_message,
     ) as controller:
-        key, info = await controller.load_agent(agent)
-        dataset = await _dataset(controller, config, info, data)
+        if is_ready_made(agent.path):  # names no data of its own, and its reward may follow from the data
+            dataset = await _dataset(controller, config, AgentInfo(agent.path, True), data)
+            agent = with_reward(agent, dataset.recipe, dataset.item(0).data)
+            key, info = await controller.load_agent(agent)
+        else:
+            key, info = await controller.load_agent(agent)
+            dataset = await _dataset(controller, config, info, data)
         inputs = DataInfo(dataset.source, dataset.recipe, dataset.fingerprint, len(dataset), tuple(dataset.ids))
-        manifest = msgspec.structs.replace(manifest, agent=info, data=inputs)
+        rules = msgspec.structs.replace(
+            manifest.rules,
+            model=manifest.rules.model or controller.workers.model,
+            reward_fn=str(agent.kwargs.get("reward_fn") or ""),
+        )
+        manifest = msgspec.structs.replace(manifest, agent=info, data=inputs, rules=rules)
         if begun is not None:
-            changed = differences(begun, manifest)
+            # A run that ended before its first result has nothing that could be mixed with something else.
+            changed = differences(begun, manifest) if controller.store.results else []
             if changed and not force:
                 raise ResumeRefusedError(_refusal(controller.run_dir, changed))
-            manifest = msgspec.structs.replace(manifest, run_id=begun.run_id, created_at=begun.created_at)
+            manifest = msgspec.structs.replace(
+                manifest, run_id=begun.run_id, created_at=begun.created_at, command=begun.command
+            )
         await controller.store.write_manifest(manifest)
+        check_group_by(config.valid_dataset.group_by, dataset.raw(0), dataset.source)
+        columns = config.valid_dataset.group_by or info.group_by
         debt = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)
         watcher.on_plan(Plan(controller.run_dir, info, dataset, config.n_samples, len(debt)))
-        controller.play(_work(debt, dataset, key, config))
-        async with anyio.create_task_group() as tasks:
+        controller.play(_work(debt, dataset, key, columns))
+        async with background() as tasks:
             tasks.start_soon(_stop_when_asked, controller, watcher)
             await controller.finished()
-            tasks.cancel_scope.cancel()
         summary = controller.summary(len(dataset))
         await controller.store.write_summary(msgspec.to_builtins(summary))
         still_owed = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)
@@ -204,9 +222,8 @@ def _decode(lines: bytes) -> Iterator[Mapping[str, Any]]:
         yield msgspec.json.decode(line)
 
 
-def _work(debt: Iterable[Episode], dataset: Dataset, key: str, config: Config) -> Iterator[Work]:
+def _work(debt: Iterable[Episode], dataset: Dataset, key: str, columns: Sequence[str]) -> Iterator[Work]:
     index = {item_id: position for position, item_id in enumerate(dataset.ids)}
-    columns = config.valid_dataset.group_by
     for episode in debt:
         position = index[episode.item_id]
         groups = {}
@@ -214,6 +231,15 @@ def _work(debt: Iterable[Episode], dataset: Dataset, key: str, config: Config) -
             row = dataset.raw(position)
             groups = {name: str(row[name]) for name in columns if row.get(name) is not None}
         yield Work(episode, lambda i=position: dataset.item(i).data, key, groups=groups)  # type: ignore[misc]
+
+
+def check_group_by(columns: Sequence[str], row: Mapping[str, Any], source: str) -> None:
+    """Raises UsageError for a breakdown column that the first row of the data has not."""
+    for name in columns:
+        if name not in row:
+            near = get_close_matches(name, row, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"its columns are {', '.join(row)}."
+            raise UsageError(f"--group-by {name} (valid_dataset.group_by): {source} has no such column; {hint}")
 
 
 def _refusal(run_dir: Path, changed: Sequence[str]) -> str:
@@ -238,7 +264,8 @@ async def evaluate(
     """Evaluate an agent over a data set, as ``agentflow run`` does.
 
     Args:
-        agent: a class, an instance, a function, or a path (``agent.py:MathAgent``, ``pkg.mod.MathAgent``).
+        agent: a class, an instance, a function, a path (``agent.py:MathAgent``, ``pkg.mod.MathAgent``), or the name of
+            a ready-made one (``rlvr``, ``multi-turn``, ``tools``).
         data: a path, a name, ``module:function`` or rows (mappings); the agent's own ``dataset`` when not given.
         config: a whole configuration; the defaults when not given.
         agent_kwargs: for the class's constructor.
@@ -246,7 +273,8 @@ async def evaluate(
         resume: the directory of a run to go on with, instead of beginning one.
         force: resume although what decides the score has changed.
         options: the command line's options with underscores (``limit``, ``n_samples``, ``model``, ``base_url``,
-            ``backend``, ``max_concurrent``, ``timeout``, ``seed``, ``shuffle``, ``api_key_env``), on top of ``config``.
+            ``backend``, ``max_concurrent``, ``timeout``, ``seed``, ``shuffle``, ``api_key_env``, ``reward``,
+            ``group_by``, ``prompt_column``, ``answer_column``, ``template``), on top of ``config``.
 
     Raises:
         AgentflowError: see :mod:`agentflow.errors`.
@@ -256,9 +284,11 @@ async def evaluate(
         config = load_config(None, base=read_manifest(run_dir).config)[0]
     if options:
         config, _ = load_config(None, overrides_of(options), base=None if config is None else config.public())
+    config = config or load_config(None)[0]
+    reward = {} if config.reward_fn is None else {"reward_fn": config.reward_fn}
     return await play_run(
-        config or load_config(None)[0],
-        agent_spec(agent, agent_kwargs),
+        config,
+        agent_spec(agent, {**reward, **(agent_kwargs or {})}),
         data,
         watcher=watcher,
         run_dir=run_dir,

@@ -29,6 +29,8 @@ class BlockingController:
 
     def initialize(self) -> Self:
         """Start workers and runners; returns when the first worker is healthy."""
+        if self._portal is not None:
+            raise RuntimeError("The controller is running already: call destroy() before initialize().")
         with ExitStack() as stack:
             portal = stack.enter_context(start_blocking_portal())
             controller = portal.call(lambda: Controller(self._config, **self._options))

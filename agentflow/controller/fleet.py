@@ -37,6 +37,7 @@ class Member:
 
     name: str
     peer: Peer | None = None
+    connected_once: bool = False
     left_at: float | None = None
     seen_running_at: float | None = None
     seen_dead_at: float | None = None
@@ -92,7 +93,7 @@ class Fleet:
         member = self.members.get(peer.name)
         if member is None or member.dead or member.peer is not None:
             return None
-        member.peer, member.left_at = peer, None
+        member.peer, member.left_at, member.connected_once = peer, None, True
         return member
 
     def left(self, peer: Peer) -> Member | None:
@@ -185,7 +186,7 @@ class Fleet:
             if member.peer is not None and now - member.seen_dead_at < DRAIN_SOCKET_S:
                 return
             end = RunnerEnd.NODE if copy.state is State.GONE else RunnerEnd.CRASHED
-            self._bury(member, end, f"{member.name} {copy.reason or copy.state}")
+            self._bury(member, end, copy.reason or f"{member.name} is {copy.state}")
             return
         if member.seen_running_at is None:
             member.seen_running_at, member.node, member.started_at = now, copy.node, copy.started_at
@@ -207,11 +208,16 @@ class Fleet:
         member.dead = True
         if member.peer is not None:
             member.peer.hang_up()
-        self._on_gone(member, end, member.last_error or reason)
+        if member.goodbye is not None:
+            reason = f"{member.name} left: {member.goodbye}"
+        reason = member.last_error or reason
+        self._on_gone(member, end, reason)
         if self._closing:
             return
+        log.warning("%s; starting another %s", reason, self.kind)
+        if end is RunnerEnd.NODE and member.connected_once:
+            return  # its node was taken away, maybe everybody's at once: no sign that the next copy would not work
         self._fruitless += 1
         self._not_before = time.monotonic() + BACKOFF_S * 2 ** (self._fruitless - 1) if self._fruitless > 1 else 0.0
-        log.warning("%s; starting another %s", reason, self.kind)
         if self._fruitless >= MAX_FRUITLESS and not any(m.peer for m in self.alive):
-            raise self._give_up(member.last_error or reason)
+            raise self._give_up(reason)

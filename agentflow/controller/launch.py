@@ -16,6 +16,8 @@ from typing import Any
 from agentflow.allocation import Allocation
 from agentflow.channel.messages import RoleSettings, RunnerSettings, StartEngine
 from agentflow.config import Config
+from agentflow.config.rollout import SchedulingSpec
+from agentflow.config.secrets import is_secret_name
 from agentflow.controller.admission import MAX_A_WORKER
 from agentflow.controller.control import LOOPBACK
 from agentflow.episode import DEFAULT_ROLE
@@ -23,6 +25,7 @@ from agentflow.errors import ConfigError
 from agentflow.schedulers.base import Job, Resources
 from agentflow.workers.smollm2 import embedded_model
 
+CPUS_A_GPU = 4  # an engine's processes: scheduler, tokenizer, HTTP server, and one to drive the GPU
 EPISODES_A_RUNNER = 32  # an SDK costs 5 to 15 ms of CPU a call: more episodes than this keep a core busy
 
 
@@ -98,24 +101,62 @@ def run_directory(config: Config) -> Path:
 
 
 def engine_options(config: Config, engine: str) -> dict[str, Any]:
-    """The engine's own section, without what is not set."""
+    """The engine's own section, without what is not set, and what other sections say of how it serves the model."""
     section: dict[str, Any] = getattr(config, engine).model_dump(mode="json", exclude_none=True)
-    if engine == "llamacpp" and config.allocation is not None:
-        section.setdefault("n_threads", max(1, (os.cpu_count() or 1) // config.allocation.replicas))
-    return section
+    if engine == "llamacpp":
+        if config.allocation is not None:
+            section.setdefault("n_threads", max(1, (os.cpu_count() or 1) // config.allocation.replicas))
+        return section
+    agent = config.rollout.agent
+    elsewhere = {
+        "dtype": config.actor.dtype,
+        "tokenizer_path": config.tokenizer_path if config.tokenizer_path != config.checkpoint else None,
+        "tool_call_parser": agent.tool_call_parser,
+        "reasoning_parser": agent.reasoning_parser,
+        "chat_template_kwargs": agent.chat_template_kwargs,
+    }
+    return {**{k: v for k, v in elsewhere.items() if v}, **section}
+
+
+def nodes_a_replica(config: Config, workers: Allocation) -> int:
+    """Nodes that one replica needs; 1 where the GPUs of a node are not said, or none are used."""
+    return math.ceil(workers.gpus_per_replica / (config.cluster.n_gpus_per_node or workers.gpus_per_replica))
+
+
+def check_nodes(spec: StartEngine) -> None:
+    """Raises ConfigError for a replica that spreads over several nodes: its commands are rendered, not started."""
+    if spec.nodes > 1:
+        gpus = spec.tensor_parallel * spec.pipeline_parallel
+        raise ConfigError(
+            f"A replica of {gpus} GPUs needs {spec.nodes} nodes (cluster.n_gpus_per_node), which agentflow does not "
+            "start itself: --dry-run prints the command of each node; start them and name the first by --base-url."
+        )
+
+
+def container_options(config: Config, engine: str) -> dict[str, Any]:
+    """``command`` for an engine in the container image of ``scheduling_spec``, where its own section names none."""
+    specs = config.rollout.scheduling_spec
+    program = {"vllm": "vllm", "sglang": "python3"}.get(engine)
+    if not specs or not specs[0].image or specs[0].container_type == "none" or program is None:
+        return {}
+    mounts = ("--bind", specs[0].mount) if specs[0].mount else ()
+    return {"command": ["apptainer", "exec", "--nv", *mounts, specs[0].image, program]}
 
 
 def engine_spec(config: Config, workers: Allocation, model: str, api_key: str) -> StartEngine:
     """What every supervisor is told; ``log_path`` is filled in for each."""
+    options = engine_options(config, workers.engine)
     return StartEngine(
         engine=workers.engine,
         model=model,
         served_name=DEFAULT_ROLE,
         api_key=api_key,
         log_path="",
-        options=engine_options(config, workers.engine),
+        options=options if options.get("command") else {**options, **container_options(config, workers.engine)},
         tensor_parallel=workers.tensor_parallel,
         pipeline_parallel=workers.pipeline_parallel,
+        adapter=config.rollout.lora_name or config.generation.lora_name or "",
+        nodes=nodes_a_replica(config, workers),
         seed=config.seed,
         host="" if config.cluster.controller_host or config.cluster.interface else LOOPBACK,
         interface=config.cluster.interface or "",
@@ -127,15 +168,24 @@ def worker_job(workers: Allocation, config: Config, log_dir: Path, secret_env: M
     """The supervisors, one a replica; the GPUs are the engine's, which the supervisor starts as its child."""
     on_cpu = config.cluster.n_gpus_per_node == 0 or workers.engine == "llamacpp"  # the embedded wheel is CPU only
     gpus = 0 if on_cpu else workers.gpus_per_replica
+    spec = config.rollout.scheduling_spec[0] if config.rollout.scheduling_spec else SchedulingSpec()
+    secret = {name: value for name, value in spec.env_vars.items() if is_secret_name(name)}
     return Job(
         name="worker",
         command=(sys.executable, "-m", "agentflow.workers.supervisor"),
         copies=workers.replicas,
-        resources=Resources(cpus=1, gpus=gpus),
-        env=python_path(),
-        secret_env=secret_env,
+        resources=worker_resources(spec, gpus),
+        env={**{k: v for k, v in spec.env_vars.items() if k not in secret}, **python_path()},
+        secret_env={**secret, **secret_env},
         log_dir=log_dir,
     )
+
+
+def worker_resources(spec: SchedulingSpec, gpus: int) -> Resources:
+    """What a worker takes of its node: ``cpu`` and ``mem`` are for each GPU, where there are GPUs."""
+    times = max(1, gpus)
+    cpus = spec.cpu if spec.cpu is not None else CPUS_A_GPU if gpus else 1
+    return Resources(cpus=cpus * times, gpus=gpus, memory_gb=None if spec.mem is None else spec.mem * times)
 
 
 def runner_job(config: Config, log_dir: Path, secret_env: Mapping[str, str]) -> Job:
@@ -149,6 +199,7 @@ def runner_job(config: Config, log_dir: Path, secret_env: Mapping[str, str]) -> 
         env=python_path(),
         secret_env={**passed, **secret_env},
         log_dir=log_dir,
+        rides_along=True,
     )
 
 

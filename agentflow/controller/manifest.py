@@ -10,6 +10,7 @@ from typing import Any
 
 from agentflow.channel.messages import AgentInfo, AgentSpec
 from agentflow.config import Config
+from agentflow.config.secrets import without_secrets
 from agentflow.controller.launch import engine_options
 from agentflow.store import DataInfo, Manifest, Rules, git_state, package_versions
 
@@ -31,8 +32,15 @@ FREE_ENGINE_SETTINGS = frozenset(
 )
 
 
-def manifest_of(config: Config, agent: AgentSpec | None = None, command: Sequence[str] = ()) -> Manifest:
-    """A manifest for a run that begins now; the agent's fingerprint and the data are filled in once they are known."""
+def manifest_of(
+    config: Config, agent: AgentSpec | None = None, source: str = "", command: Sequence[str] = ()
+) -> Manifest:
+    """A manifest for a run that begins now; the agent's fingerprint and the data are filled in once they are known.
+
+    Args:
+        source: the data set as the user named it; empty where it is the agent's own, or rows.
+        command: the command line, which may hold secrets.
+    """
     return Manifest(
         run_id=secrets.token_hex(8),
         created_at=time.time(),
@@ -40,11 +48,11 @@ def manifest_of(config: Config, agent: AgentSpec | None = None, command: Sequenc
         config=config.public(),
         agent=AgentInfo(agent.path if agent else "", True),
         agent_path=agent.path if agent else "",
-        agent_kwargs=agent.kwargs if agent else {},
-        command=tuple(command),
+        agent_kwargs=without_secrets(agent.kwargs) if agent else {},
+        command=tuple(without_secrets(list(command))),
         git=git_state(Path.cwd()),
         rules=rules_of(config),
-        data=DataInfo(""),
+        data=DataInfo(source),
     )
 
 

@@ -20,6 +20,11 @@ KEYS = {
     "api_key_env": "api_key_env",
     "backend": "rollout.backend",
     "runners": "rollout.runners",
+    "reward": "reward_fn",
+    "group_by": "valid_dataset.group_by",
+    "prompt_column": "valid_dataset.prompt_column",
+    "answer_column": "valid_dataset.answer_column",
+    "template": "valid_dataset.template",
 }
 
 

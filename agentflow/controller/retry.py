@@ -1,7 +1,8 @@
 """What becomes of an attempt that was lost: try it again, try it alone, or let it count.
 
 Pure: facts in, a decision out. A runner that dies takes all its episodes with it, and one of them may be the cause. So
-whoever was on two dead runners is played alone, and only a death there is held against the episode itself.
+whoever was on two dead runners is played alone, and only a death there is held against the episode itself. The same
+holds for runners that had to be replaced, or were told to end: those have other causes more often, so it takes more.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 from agentflow.episode import EpisodeResult, Kind, Outcome
 
 CRASHES_BEFORE_ALONE = 2  # one death is bad luck, a second beside other company is a suspicion
+REPLACED_BEFORE_ALONE = 3  # mostly another episode was at fault, and that one is over; or a scheduler was
 
 
 class RunnerEnd(StrEnum):
@@ -21,15 +23,16 @@ class RunnerEnd(StrEnum):
 
     CRASHED = "crashed"  # it died by itself: one of its episodes may have done it
     NODE = "node"  # its node or allocation went away: never held against an episode
-    REPLACED = "replaced"  # drained and replaced by us, because of another episode that did not end
+    REPLACED = "replaced"  # it left on purpose: something in it did not let go, mostly another episode
 
 
 @dataclass(frozen=True)
 class History:
-    """What an episode went through so far: lost attempts, and runner crashes it was present at."""
+    """What an episode went through so far: lost attempts, and crashes and replacements of runners it was present at."""
 
     lost: int = 0
     crashes: int = 0
+    replaced: int = 0
     alone: bool = False
 
 
@@ -53,19 +56,18 @@ def settle(result: EpisodeResult, history: History, lost_retries: int, end: Runn
     """
     if result.outcome is not Outcome.LOST:
         return Verdict(result, again=False, history=history)
-    if end is RunnerEnd.CRASHED:
-        if history.alone:
-            sentence = f"The runner died while this episode played alone in it, for the third time. {result.error}"
-            crash = msgspec.structs.replace(
-                result, outcome=Outcome.FAILED, kind=Kind.RUNNER_CRASH, error=sentence.strip()
-            )
-            return Verdict(crash, again=False, history=history)
-        crashes = history.crashes + 1
-        after = replace(history, crashes=crashes, alone=crashes >= CRASHES_BEFORE_ALONE)
-        return Verdict(msgspec.structs.replace(result, final=False), again=True, history=after)
-    if end is RunnerEnd.REPLACED:
-        # Bounded by the number of replaced runners, each of which ends an episode for good.
-        return Verdict(msgspec.structs.replace(result, final=False), again=True, history=history)
-    after = replace(history, lost=history.lost + 1)
+    after = replace(
+        history,
+        lost=history.lost + (end is None or end is RunnerEnd.NODE),
+        crashes=history.crashes + (end is RunnerEnd.CRASHED),
+        replaced=history.replaced + (end is RunnerEnd.REPLACED or (end is None and result.kind is Kind.RUNNER_DIED)),
+    )
+    suspect = after.crashes >= CRASHES_BEFORE_ALONE or after.replaced >= REPLACED_BEFORE_ALONE
+    after = replace(after, alone=history.alone or suspect)
+    if history.alone and end in (RunnerEnd.CRASHED, RunnerEnd.REPLACED):
+        how = "died" if end is RunnerEnd.CRASHED else "had to be replaced"
+        error = f"The runner {how} while this episode played alone in it, as others had before. {result.error}".strip()
+        crash = msgspec.structs.replace(result, outcome=Outcome.FAILED, kind=Kind.RUNNER_CRASH, error=error)
+        return Verdict(crash, again=False, history=after)
     again = after.lost <= lost_retries
     return Verdict(msgspec.structs.replace(result, final=not again), again=again, history=after)

@@ -79,7 +79,7 @@ class Runners:
         self._loaded: dict[str, set[str]] = {}
         self._agents: dict[str, _Agent] = {}
         self._rows: _Rows | None = None
-        self._first_ready = anyio.Event()
+        self._some_ready = anyio.Event()
 
     def start_with(self, scheduler: Scheduler, job: Job, size: int) -> None:
         """Have ``size`` runner processes once :meth:`run` is entered. Without this, the runner is an inline one."""
@@ -141,7 +141,7 @@ class Runners:
             DataError: the function failed or took longer than ``timeout_s``.
         """
         with anyio.move_on_after(timeout_s):
-            await self._first_ready.wait()
+            await self._some_ready.wait()
             self._rows = _Rows()
             next(iter(self._ready.values())).post(LoadData(path))
             await self._rows.done.wait()
@@ -170,7 +170,7 @@ class Runners:
             case RunnerReady():
                 self._ready[peer.name] = peer
                 self._loaded[peer.name] = set()
-                self._first_ready.set()
+                self._some_ready.set()
                 for key, agent in self._agents.items():
                     peer.post(LoadAgent(key, agent.spec))
             case AgentLoaded(key=key, info=info):
@@ -178,6 +178,8 @@ class Runners:
                 agent.info = agent.info or info
                 agent.answered.set()
                 self._loaded[peer.name].add(key)
+                if self._fleet is not None:  # what ends it from now on are its episodes, and those are counted
+                    self._fleet.fruitful()
                 if self._loaded[peer.name] >= self._agents.keys():
                     # A plain `def run` blocks its runner: one at a time there.
                     plays_many = all(a.info is None or a.info.is_async for a in self._agents.values())
@@ -202,7 +204,7 @@ class Runners:
 
     def left(self, peer: Peer) -> None:
         """A runner's socket closed."""
-        self._ready.pop(peer.name, None)
+        self._forget(peer.name)
         if self._fleet is not None:
             self._fleet.left(peer)
         elif peer is self._inline:
@@ -227,11 +229,6 @@ class Runners:
         for peer in self._ready.values():
             peer.post(message)
 
-    def fruitful(self) -> None:
-        """An episode ended: runners do what they are for."""
-        if self._fleet is not None:
-            self._fleet.fruitful()
-
     def drain(self, grace_s: float) -> None:
         """Have every runner end: nothing new, what plays is cancelled after the grace, then exit."""
         if self._fleet is not None:
@@ -244,8 +241,12 @@ class Runners:
         """Runners whose socket is open and that are set up."""
         return len(self._ready)
 
+    def _forget(self, name: str) -> None:
+        if self._ready.pop(name, None) is not None and not self._ready:
+            self._some_ready = anyio.Event()
+
     def _gone(self, member: Member, end: RunnerEnd, reason: str) -> None:
-        self._ready.pop(member.name, None)
+        self._forget(member.name)
         self._loaded.pop(member.name, None)
         if self._rows is not None and not self._rows.done.is_set():
             self._rows.error = f"The runner died while it made the rows of the data set: {reason}"

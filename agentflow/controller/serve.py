@@ -9,12 +9,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import anyio
-
 from agentflow.channel.client import Address
 from agentflow.channel.messages import ToController
 from agentflow.config import Config
 from agentflow.controller import launch
+from agentflow.controller.background import background
 from agentflow.controller.control import LOOPBACK, Peer, listen
 from agentflow.controller.workers import Workers, existing_endpoints
 from agentflow.episode import Episode
@@ -64,10 +63,9 @@ async def serving(config: Config) -> AsyncIterator[EpisodeDoor]:
             secret_env = Address(listening.url, token, "").environment()
             del secret_env["AGENTFLOW_NAME"]
             await workers.start_ours(config, scheduler, Path(log_dir), secret_env)
-            async with anyio.create_task_group() as tasks:
+            async with background() as tasks:
                 tasks.start_soon(workers.run)
                 await workers.first_healthy(config.rollout.setup_timeout, log.info)
                 door = forwarder.open_episode(Episode("serve", 0), next(iter(workers.healthy()), ""))
                 yield door
                 forwarder.close_episode(door)
-                tasks.cancel_scope.cancel()

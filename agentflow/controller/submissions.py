@@ -45,13 +45,16 @@ class Submissions:
         self._open: dict[int, _Open] = {}
         self._over: dict[int, Submitted] = {}
         self._next = 0
-        self._ids: dict[str, int] = {}
+        self._ids: set[str] = set()
+        self._copies: dict[str, int] = {}
 
     def open(self, item_id: str, size: int) -> tuple[int, str]:
         """A new submit of ``size`` episodes; returns its number, and its id made unique (``id``, ``id#2``, ...)."""
-        seen = self._ids.get(item_id, 0) + 1
-        self._ids[item_id] = seen
-        unique = item_id if seen == 1 else f"{item_id}#{seen}"
+        unique = item_id
+        while unique in self._ids:
+            self._copies[item_id] = self._copies.get(item_id, 1) + 1
+            unique = f"{item_id}#{self._copies[item_id]}"
+        self._ids.add(unique)
         number = self._next
         self._next += 1
         self._open[number] = _Open(unique, size)

@@ -87,28 +87,37 @@ class Workers:
 
     async def start_ours(
         self, config: Config, scheduler: Scheduler, log_dir: Path, secret_env: Mapping[str, str]
-    ) -> None:
+    ) -> tuple[str, ...]:
         """Have the workers that the configuration asks for, once :meth:`run` is entered; none with existing endpoints.
+
+        Returns:
+            A sentence for the user for each setting that was read off the model.
 
         Raises:
             UsageError: the model or the engine is not to be had here.
         """
         wanted = config.allocation
         if wanted is None:
-            return
+            return ()
         model = await anyio.to_thread.run_sync(launch.model_of, config, wanted)
-        self._spec = launch.engine_spec(config, wanted, model, api_key=secrets.token_urlsafe(32))
-        ENGINES[wanted.engine].check(self._spec)
+        engine = ENGINES[wanted.engine]
+        asked = launch.engine_spec(config, wanted, model, api_key=secrets.token_urlsafe(32))
+        spec, notes = await anyio.to_thread.run_sync(engine.complete, asked)
+        if config.scheduler.type == "local":  # elsewhere the engine need not be on this machine; its supervisor checks
+            engine.check(spec)
+        launch.check_nodes(spec)
+        self._spec = spec
         self._log_dir = log_dir
         self._fleet = Fleet(
             "worker",
             scheduler,
             launch.worker_job(wanted, config, log_dir, secret_env),
             wanted.replicas,
-            away_grace_s=self._spec.orphan_grace_s / 2,  # replaced well before the orphan ends itself
+            away_grace_s=spec.orphan_grace_s / 2,  # replaced well before the orphan ends itself
             on_gone=self._gone,
             give_up=lambda detail: WorkerError(f"No {wanted.engine} worker stays up: {detail}"),
         )
+        return notes
 
     async def run(self) -> None:
         """Keep the fleet alive until cancelled."""
@@ -128,6 +137,13 @@ class Workers:
         raise WorkerError(
             f"No worker became healthy in rollout.setup_timeout = {timeout_s:.0f} s; see the logs in {self._log_dir}."
         )
+
+    @property
+    def model(self) -> str:
+        """What the default role is served: the name that an endpoint gives it, or the file name of our workers'."""
+        if self._spec is not None:
+            return Path(self._spec.model).name
+        return next((w.info.model for w in self._workers.values() if w.info.role == DEFAULT_ROLE), "")
 
     def table(self) -> tuple[WorkerInfo, ...]:
         """All workers that were ever up, healthy or not."""
@@ -157,7 +173,11 @@ class Workers:
         load = self._workers[name].load if name in self._workers else EngineLoad()
         parts = [("running", load.running), ("waiting", load.waiting)]
         texts = [f"{value} {what}" for what, value in parts if value is not None]
-        return ", ".join([*texts, f"KV {load.kv_usage:.0%}"] if load.kv_usage is not None else texts)
+        if load.kv_usage is not None:
+            texts.append(f"KV {load.kv_usage:.0%}")
+        if load.cached_tokens is not None and load.prompt_tokens:
+            texts.append(f"{load.cached_tokens / load.prompt_tokens:.0%} of prompt tokens cached")
+        return ", ".join(texts)
 
     # --- facts pushed in by the control server ---
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from agentflow.channel.messages import MAX_ROW_BYTES
 from agentflow.datasets.base import Row, Rows, See
 from agentflow.datasets.identity import Identities, plain, shuffled
 from agentflow.datasets.recipes import Recipe, RecipeMismatch, choose_recipe
@@ -101,19 +102,24 @@ class _Survey:
                 row, prompt_column=o.prompt_column, answer_column=o.answer_column, template=o.template
             )
         try:
-            self.recipe.apply(row)
+            given = self.recipe.apply(row)
         except RecipeMismatch as e:
             raise DataError(
                 f"{self._source}, {self._noun} {number}: {e} (recipe {self.recipe.name!r}, chosen by the first row "
                 f"and the options; a prompt column, an answer column or a template choose otherwise)."
             ) from e
         try:
-            _sendable.encode(row)
+            size = len(_sendable.encode(given))
         except (TypeError, ValueError, OverflowError) as e:
             raise DataError(
                 f"{self._source}, {self._noun} {number} cannot be sent to a runner: {e}; rows hold text, numbers, "
                 f"lists and objects."
             ) from e
+        if size > MAX_ROW_BYTES:
+            raise DataError(
+                f"{self._source}, {self._noun} {number} has {size >> 20} MiB as an agent receives it; a row may have "
+                f"{MAX_ROW_BYTES >> 20}: keep large things in files, and their paths in the row."
+            )
         self.identities.add(row, number)
 
 

@@ -74,6 +74,7 @@ def _pairs(s: Summary) -> Pairs:
         yield f"worker/{worker.name}/error_share", worker.error_share
         yield f"worker/{worker.name}/latency_p50", worker.latency_p50
         yield f"worker/{worker.name}/tokens_per_s", worker.tokens_per_s
+        yield f"worker/{worker.name}/cached_share", worker.cached_share
     for column, values in s.groups.items():
         for value, mean in values.items():
             yield f"group/{column}/{value}", mean.mean

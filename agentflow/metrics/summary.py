@@ -87,6 +87,7 @@ class WorkerUse(msgspec.Struct, frozen=True):
         error_share: of these calls, those that ended in an error the agent saw.
         latency_p50: of answered calls, in seconds.
         tokens_per_s: completion tokens by the time in which at least one of its calls was in flight.
+        cached_share: of the prompt tokens that it was sent, those that its prefix cache had.
     """
 
     name: str
@@ -96,6 +97,7 @@ class WorkerUse(msgspec.Struct, frozen=True):
     error_share: float | None
     latency_p50: float | None
     tokens_per_s: float | None
+    cached_share: float | None = None
 
 
 class Summary(msgspec.Struct, frozen=True):

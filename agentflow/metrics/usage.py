@@ -88,6 +88,7 @@ def worker_use(name: str, reward: ItemMean, calls: Sequence[Call]) -> WorkerUse:
         error_share=_share(sum(map(failed, calls)), len(calls)),
         latency_p50=percentile(latencies, 50) if latencies else None,
         tokens_per_s=sum(c.completion_tokens for c in calls) / busy if busy > 0 else None,
+        cached_share=_share(sum(c.cached_tokens for c in calls), sum(c.prompt_tokens for c in calls)),
     )
 
 

@@ -1,7 +1,8 @@
 """A small process around one command that leaves no descendant behind, whatever happens to its parent.
 
 Started as ``python -I -S guard.py --parent PID --grace SECONDS [--shielded] -- COMMAND...`` with a socket as standard
-input, so that it costs a few milliseconds; it imports nothing of agentflow. On Linux it is a child subreaper:
+input, so that it costs a few milliseconds; it imports nothing of agentflow. Where nobody can hand it a socket (a step
+of a cluster's job) it does without, and ``--parent 0`` is whoever started it. On Linux it is a child subreaper:
 processes that setsid or double-fork away from the command become its children and are found all the same. It ends
 everything (TERM, a bounded grace, KILL) when
 
@@ -23,6 +24,7 @@ import os
 import resource
 import select
 import signal
+import stat
 import sys
 import time
 
@@ -50,10 +52,12 @@ def descendants(root: int) -> list[int]:
             continue
         try:
             with open(f"/proc/{name}/stat", "rb") as f:
-                state, parent = f.read().rpartition(b")")[2].split()[:2]
+                stat = f.read().rpartition(b")")[2].split()
         except OSError:
             continue  # ended while we looked
-        children.setdefault(int(parent), []).append((int(name), state != b"Z"))
+        state, parent, threads = stat[0], int(stat[1]), int(stat[17])
+        # A process whose first thread has ended looks like a zombie, but lives on in its others.
+        children.setdefault(parent, []).append((int(name), state != b"Z" or threads > 1))
     found, todo = [], [root]
     while todo:
         for pid, alive in children.get(todo.pop(), []):
@@ -74,7 +78,7 @@ class Guard:
     def __init__(self, command: list[str], grace_s: float) -> None:
         self.grace_s = grace_s
         self.stopping = False
-        self.connected = True
+        self.connected = stat.S_ISSOCK(os.fstat(0).st_mode)
         self.status: int | None = None  # the command's wait status
         self.signals = self.watch_signals()
         self.pid = self.spawn(command)
@@ -166,7 +170,8 @@ class Guard:
             self.reap()
             left = self.left()
             waited = time.monotonic() - start
-            if not left or waited > self.grace_s + KILL_LIMIT_S:
+            # It may have ended since it was reaped for: its status is still to come.
+            if (not left and self.status is not None) or waited > self.grace_s + KILL_LIMIT_S:
                 return
             for pid in left:
                 if waited >= self.grace_s:
@@ -199,7 +204,7 @@ def shield() -> None:
 
 
 def main(argv: list[str]) -> int:
-    parent, grace_s, start = int(argv[2]), float(argv[4]), argv.index("--")
+    parent, grace_s, start = int(argv[2]) or os.getppid(), float(argv[4]), argv.index("--")
     command = argv[start + 1 :]
     parent_end = None
     if LINUX:
@@ -214,7 +219,8 @@ def main(argv: list[str]) -> int:
         prctl(PR_SET_CHILD_SUBREAPER, 1)
     guard = Guard(command, grace_s)
     try:
-        os.write(0, b"%d\n" % guard.pid)
+        if guard.connected:
+            os.write(0, b"%d\n" % guard.pid)
     except OSError:
         guard.stopping = True
     while guard.status is None and not guard.stopping:

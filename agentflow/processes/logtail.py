@@ -7,12 +7,12 @@ from pathlib import Path
 MAX_BYTES = 16 * 1024
 
 
-def tail(path: Path, lines: int = 20, since: int = 0) -> str:
+def tail(path: Path, lines: int = 20, since: int = 0, max_bytes: int = MAX_BYTES) -> str:
     """The last ``lines`` lines that were written after byte ``since``; empty when the file cannot be read."""
     try:
         with path.open("rb") as f:
             end = f.seek(0, 2)
-            f.seek(max(since, end - MAX_BYTES))
+            f.seek(max(since, end - max_bytes))
             text = f.read().decode("utf-8", "replace")
     except OSError:
         return ""

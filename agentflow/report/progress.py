@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentflow.episode import EpisodeResult, Outcome
+from agentflow.report.output import Output
 from agentflow.report.terminal import STYLES
 from agentflow.report.text import clock, count, number, plain
 
@@ -134,7 +135,7 @@ class Progress:
         self._tally = Tally(total, failed_reward)
         for result in earlier:
             self._tally.add(result, earlier=True)
-        self._console = console or Console()
+        self._console = console or Output()
         self._now = now
         self._started = now()
         self._live: Live | None = None

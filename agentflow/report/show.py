@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from agentflow.episode import DEFAULT_ROLE, Call, EpisodeResult
 from agentflow.errors import UsageError
 from agentflow.metrics import Scoring, summarize
 from agentflow.report.conversation import Part, new_parts, request_parts, response_parts, settings, tool_names
+from agentflow.report.output import Output
 from agentflow.report.terminal import STYLES, final_table
 from agentflow.report.text import count, first_line, number, plain, plural, seconds
 from agentflow.store import Manifest, read_attempts, read_calls, read_manifest
@@ -38,7 +40,7 @@ def show_run(run_dir: Path, console: Console | None = None) -> None:
     Raises:
         StoreError: the run cannot be read; names file and line.
     """
-    console = console or Console()
+    console = console or Output()
     manifest = read_manifest(run_dir)
     attempts = read_attempts(run_dir)
     summary = summarize(attempts, scoring_of(manifest))
@@ -62,7 +64,7 @@ def show_episode(run_dir: Path, episode_id: str, console: Console | None = None)
         UsageError: there is no such episode; names those with the nearest ids.
         StoreError: the run cannot be read; names file and line.
     """
-    console = console or Console()
+    console = console or Output()
     attempts = read_attempts(run_dir)
     tries = [r for r in attempts if r.id == episode_id]
     if not tries:
@@ -109,8 +111,10 @@ def scoring_of(manifest: Manifest) -> Scoring:
 
 def title_of(manifest: Manifest) -> str:
     """What was evaluated: agent, model and data in a few words."""
-    model = Path(manifest.rules.model).name or "a model of unknown name"
-    return f"{manifest.agent.name} on {model}, {manifest.data.source}"
+    source = manifest.data.source
+    near = os.path.relpath(source) if os.path.isabs(source) else source
+    parts = (manifest.agent.name, Path(manifest.rules.model).name, min(source, near, key=len))
+    return "   ".join(part for part in parts if part)
 
 
 def _unknown(run_dir: Path, episode_id: str, attempts: Sequence[EpisodeResult]) -> UsageError:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from agentflow.episode import DEFAULT_ROLE, Outcome
 from agentflow.metrics import AtK, Interval, ItemMean, Percentiles, RoleUse, Summary, WorkerUse
+from agentflow.report.output import Output
 from agentflow.report.text import clock, count, first_line, number, percent, plain, plural, seconds
 
 GROUP_ROWS = 20  # of a breakdown column; where there is more, the table says so, and summary.json has it all
@@ -32,7 +33,7 @@ def final_table(summary: Summary, run_dir: Path, *, title: str = "", console: Co
     Args:
         title: what was evaluated, in a few words.
     """
-    console = console or Console()
+    console = console or Output()
     console.print(render(summary, title=title))
     for line in next_steps(summary, run_dir):
         # Not wrapped by us: a path or a command that is cut into lines cannot be copied.
@@ -191,7 +192,7 @@ def _group_table(column: str, values: dict[str, ItemMean]) -> RenderableType:
 
 
 def _worker_table(workers: Iterable[WorkerUse], all_of_them: ItemMean) -> RenderableType:
-    table = _table("worker", ("episodes", "reward", "95 % CI", "calls", "errors", "p50", "tok/s"))
+    table = _table("worker", ("episodes", "reward", "95 % CI", "calls", "errors", "p50", "tok/s", "cached"))
     behind = False
     for w in workers:
         low = _is_below(w.reward, all_of_them)
@@ -205,6 +206,7 @@ def _worker_table(workers: Iterable[WorkerUse], all_of_them: ItemMean) -> Render
             Text(percent(w.error_share), "red" if w.error_share else ""),
             seconds(w.latency_p50),
             f"{w.tokens_per_s:,.0f}" if w.tokens_per_s is not None else "–",
+            percent(w.cached_share) if w.cached_share is not None else "–",
         )
     if not behind:
         return Group(table, Text())

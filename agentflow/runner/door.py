@@ -125,6 +125,13 @@ class EpisodeDoor:
         """``text`` without this episode's key and the workers' keys."""
         return self._redact(text.encode("utf-8", "replace")).decode() if text else text
 
+    def out_of_time(self) -> None:
+        """The episode's time is up: it is lost where that went into tries which no worker answered, not failed."""
+        for exchange in tuple(self.in_flight):
+            if exchange.trouble:
+                message = f"The episode's time was up while a call of it was tried again and again: {exchange.trouble}."
+                self.decide(Outcome.LOST, Kind.UNREACHABLE, message)
+
     # --- for the calls --------------------------------------------------------------------------------------------
 
     def seed_for(self, ask: Ask) -> int | None:

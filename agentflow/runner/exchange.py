@@ -22,7 +22,7 @@ from agentflow.runner.clock import Clock, EpisodeOverError, WorkerLeftError
 from agentflow.runner.dialect import Dialect, error_body, error_message
 from agentflow.runner.entry import Entry
 from agentflow.runner.numbers import read_reply
-from agentflow.runner.policy import Failure, GiveUp, PassOn, Retry, failure_of, hint_of, parse_retry_after
+from agentflow.runner.policy import Failure, GiveUp, PassOn, Retry, failure_of, hint_of, is_ours, parse_retry_after
 from agentflow.runner.relay import relay_for
 from agentflow.runner.reply import CLOSED, EPISODE_OVER, JSON, NO_RETRY, Reply, error_reply, json_reply
 from agentflow.runner.stream import ReplyStream
@@ -60,6 +60,7 @@ class Exchange:
         self._ask = ask
         self._endpoint: Endpoint | None = None  # whose lane this call is in
         self._stream: ReplyStream | None = None
+        self.trouble = ""  # why this call has not been answered yet, where that is not the model's affair
         self.clock = Clock()
         self.entry = Entry(core, door, ask)
 
@@ -93,6 +94,7 @@ class Exchange:
             if outcome is None:  # it will be asked again without the seed that it refused
                 continue
             failed = outcome
+            self.trouble = failed.error
             if failed.failure is Failure.LIMITED:
                 self._core.notify(Backpressure(endpoint.info.name, failed.retry_after_s))
             decision = retry.after(failed.failure, endpoint.info.name, failed.retry_after_s)
@@ -114,6 +116,7 @@ class Exchange:
                     return endpoint
                 continue  # it left the table meanwhile
             left_s, since = retry.outage_left_s, self.clock.now()
+            self.trouble = self.trouble or f"no worker of role {role!r} is healthy"
             try:
                 async with self.clock.limit(left_s):
                     await table.changed(snapshot)
@@ -177,16 +180,21 @@ class Exchange:
     ) -> Reply | Failed | None:
         status, name, dialect = response.status, endpoint.info.name, self._ask.route.dialect
         headers = reply_headers(response.raw_headers)
-        failure = failure_of(status)
+        failure = failure_of(status, body)
         if failure is not None:
             error = f"{name} answered {status}: {error_message(body)}"
             body = body if wire.translator is None else error_body(dialect, status, error_message(body))
             retry_after_s = parse_retry_after(response.headers.get("Retry-After"), time.time())
             return Failed(failure, error, status, body, headers, retry_after_s)
-        if status >= 400:
+        if status >= 300:
             if _refuses_seed(endpoint, wire, status, body):
                 endpoint.refuses_seed = True
                 return None
+            if is_ours(status):
+                message = (
+                    f"{name} answered {status}, which is about its URL or key: {error_message(body) or 'no reason'}"
+                )
+                self._door.decide(Outcome.LOST, Kind.UNREACHABLE, f"{message}.")
             body = body if wire.translator is None else error_body(dialect, status, error_message(body))
             return self._pass_on(status, headers, body)
         if wire.translator is not None:
@@ -196,9 +204,13 @@ class Exchange:
             except TranslationError as e:
                 error = f"{name} answered what cannot be translated: {e}"
                 return Failed(Failure.INTERNAL, error, 502, error_body(dialect, 502, error), [JSON])
+        reply = read_reply(dialect, body)
+        if reply is None and dialect is not Dialect.OTHER:
+            message = f"{name} answered what is no reply of a model, but {_shown(body)}"
+            self._door.decide(Outcome.LOST, Kind.UNREACHABLE, f"{message}: is its URL right?")
         self._door.stays[self._ask.role] = name
         self.entry.first_byte()
-        self.entry.close(status, read_reply(dialect, body), body)
+        self.entry.close(status, reply, body)
         return Reply(status, headers, body)
 
     def _streamed(self, wire: Wire, response: aiohttp.ClientResponse, first: bytes) -> Reply:
@@ -279,6 +291,11 @@ class Exchange:
     def _end(self) -> None:
         if not self.clock.end_episode() and self._stream is not None:
             self._stream.abandon()
+
+
+def _shown(body: bytes, limit: int = 60) -> str:
+    text = body[: 4 * limit].decode("utf-8", "replace").strip()
+    return repr(text if len(text) <= limit else f"{text[:limit]}...") if text else "nothing"
 
 
 def _payload(body: bytes) -> bytes | io.BytesIO | None:

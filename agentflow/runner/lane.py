@@ -79,6 +79,9 @@ def _wake(waiter: _Waiter, answer: bool) -> bool:
         if not waiter.future.done():
             waiter.future.set_result(answer)
 
+    if waiter.loop is asyncio._get_running_loop():  # the common case; waking a loop costs a write to its own pipe
+        tell()
+        return True
     try:
         waiter.loop.call_soon_threadsafe(tell)
     except RuntimeError:  # that loop is closed, and its tasks with it

@@ -13,6 +13,7 @@ SIGINT is ignored: a terminal's Ctrl-C reaches the whole process group, and the 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -27,6 +28,7 @@ from agentflow.runner.shell import Shell
 
 EXIT_USAGE = 64  # os.EX_USAGE
 FINALIZE_S = 5.0  # for atexit functions and threads of user code, before the process ends without them
+GARBAGE_THRESHOLD = 10_000  # new objects; at 700, as it comes, a tenth of the time goes into looking at live episodes
 SETTLE_S = 1.0  # for tasks that user code left, to see their cancellation
 
 
@@ -42,6 +44,7 @@ def main() -> None:
     for name in CONTROL_VARIABLES:
         os.environ.pop(name, None)
     raise_file_limit()
+    gc.set_threshold(GARBAGE_THRESHOLD)
     code = _run(address)
     kill_descendants()
     timer = threading.Timer(FINALIZE_S, end_process, (code,))

@@ -67,6 +67,8 @@ def last_words(
         if attempt.claim():
             if ending.kind is Kind.TIMEOUT:
                 ending = replace(ending, error=f"{ending.error} It is at {where}.")
+                if attempt.door is not None:
+                    attempt.door.out_of_time()
             words.append(attempt.ended(ending, runner, secrets))
     return words
 

@@ -182,6 +182,8 @@ class Player:
         if attempt.stop.done():
             stop = attempt.stop.result()
         else:
+            if attempt.door is not None:
+                attempt.door.out_of_time()
             stop = Stop(_late(limit_s, where_suspended(task.get_coro())), self._settings.cancel_grace_s)
         attempt.end_by(time.monotonic() + patience_s(stop.grace_s), stop.ending)
         task.cancel()
@@ -259,7 +261,10 @@ async def _wait(attempt: Attempt, ends: set[asyncio.Future[Any]], limit_s: float
 
 
 def _result(task: asyncio.Task[Ending]) -> Ending:
-    return ending_of_exception(asyncio.CancelledError("run() cancelled itself")) if task.cancelled() else task.result()
+    if task.cancelled():
+        return ending_of_exception(asyncio.CancelledError("run() cancelled itself"))
+    error = task.exception()  # a GeneratorExit that run() raised: the one that a coroutine may not catch
+    return task.result() if error is None else ending_of_exception(error)
 
 
 def _late(limit_s: float | None, where: str) -> Ending:

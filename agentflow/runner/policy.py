@@ -138,13 +138,32 @@ def _weight(key: str, worker: str) -> bytes:
     return blake2b(f"{key}\0{worker}".encode(), digest_size=8).digest()
 
 
-def failure_of(status: int) -> Failure | None:
-    """Which HTTP statuses are tried again; None: the answer is the agent's."""
+# vLLM's server outlives its engine by a moment and answers this, as a 500 or as the last event of a stream.
+_ENGINE_DEATH = re.compile(rb"EngineCore encountered an issue|EngineDeadError")
+
+
+def tells_engine_death(body: bytes) -> bool:
+    """Whether an error says that the engine behind the server is dead: the infrastructure's end, not the call's."""
+    return _ENGINE_DEATH.search(body) is not None
+
+
+def failure_of(status: int, body: bytes) -> Failure | None:
+    """Which answers are tried again; None: the answer is the agent's."""
     if status == 429:
         return Failure.LIMITED
+    if status == 500 and tells_engine_death(body):
+        return Failure.TRANSPORT
     if status == 500:
         return Failure.INTERNAL
     return Failure.TRANSPORT if status in (502, 503, 504) else None
+
+
+def is_ours(status: int) -> bool:
+    """True for answers about the endpoint's key or URL, which are ours: a refused key, no credit, a moved server.
+
+    They go to the agent as they are, and are never its failure. 403 is not among them: moderation answers with it.
+    """
+    return status in (401, 402, 407) or 300 <= status < 400
 
 
 # vLLM: "maximum context length is", "longer than the maximum model length"; SGLang: "longer than the model's context

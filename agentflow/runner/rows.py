@@ -12,12 +12,11 @@ import msgspec
 from agentflow.agents.failures import said
 from agentflow.agents.importing import attribute, find
 from agentflow.agents.sources import where
-from agentflow.channel.messages import MAX_CHUNK_BYTES, MAX_FRAME_BYTES
+from agentflow.channel.messages import MAX_CHUNK_BYTES, MAX_ROW_BYTES
 from agentflow.errors import DataError, UsageError
 from agentflow.runner.main_thread import MainThread
 
 ROWS_A_STEP = 256  # between two looks at the event loop
-LARGEST_ROW_BYTES = MAX_FRAME_BYTES - 4096
 
 
 async def stream_rows(
@@ -56,8 +55,8 @@ def encode_row(row: object, index: int, path: str) -> bytes:
     except Exception as e:
         column = next((f", column '{name}'" for name, value in row.items() if not _encodes(value)), "")
         raise DataError(f"Row {index} of {path}{column} cannot be written as JSON: {e}.") from e
-    if len(line) > LARGEST_ROW_BYTES:
-        raise DataError(f"Row {index} of {path} has {len(line)} bytes as JSON; a row may have {LARGEST_ROW_BYTES}.")
+    if len(line) > MAX_ROW_BYTES:
+        raise DataError(f"Row {index} of {path} has {len(line)} bytes as JSON; a row may have {MAX_ROW_BYTES}.")
     return line
 
 
@@ -74,6 +73,8 @@ def _call(path: str, kwargs: Mapping[str, Any]) -> object:
         pass
     try:
         return function(**kwargs)
+    except UsageError:
+        raise
     except BaseException as e:
         raise _raised(path, e) from e
 

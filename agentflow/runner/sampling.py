@@ -8,27 +8,12 @@ from typing import Any
 import msgspec
 
 from agentflow.runner.dialect import Dialect
+from agentflow.sampling import CHAT_FIELDS, SHARED_FIELDS, greedy_applied
 
-# gconfig name -> field. vLLM, SGLang and llama.cpp take the ones beyond the vendor's own in chat and completions;
-# vLLM takes most of them in responses too, and the others skip what they do not know.
-_SHARED = {
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "top_k": "top_k",
-    "min_p": "min_p",
-    "min_new_tokens": "min_tokens",
-    "frequency_penalty": "frequency_penalty",
-    "presence_penalty": "presence_penalty",
-    "repetition_penalty": "repetition_penalty",
-    "stop": "stop",
-    "stop_token_ids": "stop_token_ids",
-    "ignore_eos": "ignore_eos",
-    "skip_special_tokens": "skip_special_tokens",
-}
 _FIELDS: dict[Dialect, dict[str, str]] = {
-    Dialect.CHAT: {"max_new_tokens": "max_tokens", **_SHARED},
-    Dialect.COMPLETIONS: {"max_new_tokens": "max_tokens", **_SHARED},
-    Dialect.RESPONSES: {"max_new_tokens": "max_output_tokens", **_SHARED},
+    Dialect.CHAT: CHAT_FIELDS,
+    Dialect.COMPLETIONS: CHAT_FIELDS,
+    Dialect.RESPONSES: {"max_new_tokens": "max_output_tokens", **SHARED_FIELDS},
     Dialect.MESSAGES: {
         "max_new_tokens": "max_tokens",
         "temperature": "temperature",
@@ -53,9 +38,7 @@ class Fill(msgspec.Struct, frozen=True):
 
 def fills(dialect: Dialect, sampling: Mapping[str, Any]) -> tuple[Fill, ...]:
     """What a role's sampling values (gconfig names, only those that the user set) mean in ``dialect``."""
-    values = dict(sampling)
-    if values.pop("greedy", False):
-        values["temperature"] = 0.0
+    values = greedy_applied(sampling)
     found = []
     for name, field in _FIELDS.get(dialect, {}).items():
         value = values.get(name)

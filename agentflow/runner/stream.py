@@ -8,7 +8,7 @@ import aiohttp
 
 from agentflow.episode import Kind
 from agentflow.runner.clock import EpisodeOverError, WorkerLeftError
-from agentflow.runner.policy import hint_of
+from agentflow.runner.policy import hint_of, tells_engine_death
 from agentflow.runner.relay import Relay
 from agentflow.runner.reply import CLOSED, StreamBrokenError
 
@@ -81,6 +81,8 @@ class ReplyStream:
 
     def _end(self) -> None:
         error = self._relay.error
+        if tells_engine_death(error.encode()):
+            self._broken(error)
         self._close(200, error, hint_of(500, error.encode()) if error else None)
 
     def _close(self, status: int, error: str, hint: Kind | None) -> None:
@@ -92,7 +94,7 @@ class ReplyStream:
 
     def abandon(self) -> None:
         """The agent reads no further; where the reply was whole already, it had all it wanted."""
-        if self._relay.whole:
+        if self._relay.whole or self._relay.error:
             self._end()
         else:
             self._close(0, "the agent went away", None)

@@ -33,6 +33,7 @@ class Job:
         env: added to each copy's environment. ``AGENTFLOW_NAME`` is added by the scheduler: the copy's name.
         secret_env: the same, but never shown, never in argv and never in a rendered script.
         log_dir: each copy writes its output to ``<log_dir>/<copy name>.log``.
+        rides_along: its copies are light and may run on nodes that another job's copies hold.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Job:
     env: Mapping[str, str] = field(default_factory=dict)
     secret_env: Mapping[str, str] = field(default_factory=dict)
     first_index: int = 0
+    rides_along: bool = False
 
     @property
     def copy_names(self) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ class LocalScheduler:
 
     async def __aenter__(self) -> Self:
         try:
-            self._gpus = (await visible_gpus(os.environ))[: self._n_gpus]
+            self._gpus = () if self._n_gpus == 0 else (await visible_gpus(os.environ))[: self._n_gpus]
         except TimeoutError as e:
             raise SchedulerError("nvidia-smi does not answer: name the GPUs to use in CUDA_VISIBLE_DEVICES.") from e
         self._free = list(self._gpus)
@@ -119,6 +119,11 @@ class LocalScheduler:
         """Wait until a copy's state has changed since the last return of this. For one listener."""
         await self._changed.wait()
         self._changed = anyio.Event()
+
+    async def ended(self, name: str) -> None:
+        """Wait until this copy and its descendants are gone."""
+        if name in self._processes:
+            await self._processes[name].wait()
 
     def _notify(self) -> None:
         self._changed.set()

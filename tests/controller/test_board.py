@@ -171,3 +171,13 @@ def test_asking_whether_the_board_is_idle_loses_no_work(peeks: int) -> None:
     for _ in range(peeks):
         assert not b.idle
     assert [a.work.episode.item_id for a in hand_out(b)] == ["i0", "i1", "i2"]
+
+
+def test_a_runner_that_loads_another_agent_keeps_what_it_plays() -> None:
+    b = board(capacity=4)
+    b.add(works(8))
+    playing = hand_out(b)
+    b.add_runner("runner-0", 4)
+    assert b.next(1000) is None, "it was given more than it takes"
+    settled = b.runner_gone("runner-0", RunnerEnd.CRASHED, "gone")
+    assert {s.work.episode for s in settled} == {a.work.episode for a in playing}

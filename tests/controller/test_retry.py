@@ -1,4 +1,6 @@
-from agentflow.controller.retry import CRASHES_BEFORE_ALONE, History, RunnerEnd, settle
+import pytest
+
+from agentflow.controller.retry import CRASHES_BEFORE_ALONE, REPLACED_BEFORE_ALONE, History, RunnerEnd, settle
 from agentflow.episode import EpisodeResult, Kind, Outcome
 
 
@@ -57,4 +59,29 @@ def test_a_node_that_dies_under_an_episode_playing_alone_does_not_fail_it() -> N
 def test_neighbours_of_an_episode_that_did_not_end_lose_nothing_of_their_budget() -> None:
     verdict = settle(LOST, History(lost=3), lost_retries=3, end=RunnerEnd.REPLACED)
     assert verdict.again
-    assert verdict.history == History(lost=3)
+    assert verdict.history.lost == 3
+    assert not verdict.history.alone
+
+
+@pytest.mark.parametrize("end", [RunnerEnd.REPLACED, None], ids=["replaced", "terminated"])
+def test_whoever_was_on_several_runners_that_left_is_played_alone(end: RunnerEnd | None) -> None:
+    history = History()
+    for _ in range(REPLACED_BEFORE_ALONE):
+        assert not history.alone
+        verdict = settle(LOST, history, lost_retries=3, end=end)
+        assert verdict.again
+        history = verdict.history
+    assert history.alone
+
+
+def test_an_episode_that_has_its_runner_replaced_while_it_plays_alone_is_not_tried_for_ever() -> None:
+    verdict = settle(LOST, History(replaced=3, alone=True), lost_retries=3, end=RunnerEnd.REPLACED)
+    assert not verdict.again
+    assert (verdict.result.outcome, verdict.result.kind) == (Outcome.FAILED, Kind.RUNNER_CRASH)
+    assert verdict.result.final
+
+
+def test_a_runner_that_is_told_to_end_while_an_episode_plays_alone_in_it_costs_a_try_and_is_no_failure() -> None:
+    verdict = settle(LOST, History(lost=3, replaced=3, alone=True), lost_retries=3)
+    assert not verdict.again
+    assert verdict.result.outcome is Outcome.LOST

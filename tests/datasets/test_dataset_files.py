@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from agentflow.channel.messages import MAX_ROW_BYTES
 from agentflow.datasets import open_dataset, preview, rows_dataset
 from agentflow.errors import DataError
 
@@ -162,3 +164,9 @@ def test_rows_from_python_may_hold_numpy_values_and_times_but_no_open_file(tmp_p
         rows_dataset([{"a": 1}, {"a": file}])
     with pytest.raises(DataError, match="row 1: the row is text"):
         rows_dataset(["x"])  # type: ignore[list-item]
+
+
+def test_a_row_that_does_not_fit_the_channel_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.jsonl", '{"id": "a"}\n' + msgspec.json.encode({"image": "x" * MAX_ROW_BYTES}).decode())
+    with pytest.raises(DataError, match="line 2 has 15 MiB"):
+        open_dataset(str(path))

@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import openai
 import pytest
+from aiohttp import web
 from openai import AsyncOpenAI
 
 from agentflow.channel.messages import Backpressure, WorkerInfo, WorkerSuspect
@@ -235,6 +236,35 @@ async def test_the_same_500_again_is_passed_on_with_a_hint_and_no_verdict(house:
         assert door.hint is Kind.SERVER_ERROR
         assert door.verdict is None
         assert door.calls[0].error == "assert failed"
+
+
+ENGINE_DEATH = "EngineCore encountered an issue. See stack trace (above) for the root cause."
+
+
+@pytest.mark.usefixtures("no_backoff")
+async def test_a_500_that_tells_of_a_dead_engine_is_the_infrastructures(house: HouseMaker) -> None:
+    async with house(lambda ask: error(500, ENGINE_DEATH)) as h:
+        door = h.open()
+        assert (await raw_call(door)).status_code == 503
+        assert len(h.servers["w0"].asks) == 4
+        assert door.verdict is not None
+        assert (door.verdict.outcome, door.verdict.kind) == (Outcome.LOST, Kind.UNREACHABLE)
+
+
+async def test_a_stream_whose_last_event_tells_of_a_dead_engine_loses_the_episode(house: HouseMaker) -> None:
+    def dying(ask: Ask) -> Answer:
+        return [*list(chat_chunks("one two three"))[:2], {"error": {"message": ENGINE_DEATH, "code": 500}}]
+
+    async with house(dying) as h:
+        door = h.open()
+        stream = await client_of(door).chat.completions.create(model="m", messages=HI, stream=True)
+        with pytest.raises(openai.APIError):
+            [chunk async for chunk in stream]
+        await stream.close()
+        assert door.verdict is not None
+        assert (door.verdict.outcome, door.verdict.kind) == (Outcome.LOST, Kind.STREAM_BROKEN)
+        assert "EngineCore" in door.calls[0].error
+        assert door.hint is None
 
 
 async def test_a_context_overflow_reaches_the_agent_untouched_with_a_hint_that_a_good_call_clears(
@@ -536,3 +566,70 @@ async def test_more_than_a_hundred_calls_are_in_flight_at_once(house: HouseMaker
         doors = [h.open(Episode(f"item {i}", 0)) for i in range(150)]
         replies = await asyncio.gather(*(raw_call(door) for door in doors))
         assert {r.status_code for r in replies} == {200}
+
+
+# --- what no model answers ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [401, 402, 302])
+async def test_a_refused_key_or_a_moved_server_goes_to_the_agent_and_is_never_its_failure(
+    house: HouseMaker, status: int
+) -> None:
+    async with house(lambda ask: error(status, "no such key")) as h:
+        door = h.open()
+        assert (await raw_call(door)).status_code == status
+        assert door.verdict is not None
+        assert (door.verdict.outcome, door.verdict.kind) == (Outcome.LOST, Kind.UNREACHABLE)
+        assert f"w0 answered {status}" in door.verdict.message
+        assert "no such key" in door.verdict.message
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 422])
+async def test_other_refusals_are_the_agents_own(house: HouseMaker, status: int) -> None:
+    async with house(lambda ask: error(status, "no")) as h:
+        door = h.open()
+        assert (await raw_call(door)).status_code == status
+        assert door.verdict is None
+
+
+async def test_a_page_instead_of_a_reply_is_not_the_agents_failure(house: HouseMaker) -> None:
+    page = "<html>Please sign in</html>"
+    async with house(lambda ask: web.Response(text=page, content_type="text/html")) as h:
+        door = h.open()
+        assert (await raw_call(door)).text == page
+        assert door.verdict is not None
+        assert door.verdict.outcome is Outcome.LOST
+        assert "Please sign in" in door.verdict.message
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_time_that_went_into_tries_that_no_worker_answered_makes_the_episode_lost(
+    house: HouseMaker, status: int
+) -> None:
+    async with house(lambda ask: error(status, "come back", Retry_After="20")) as h:
+        door = h.open()
+        asking = asyncio.create_task(raw_call(door))
+        while not any(exchange.trouble for exchange in door.in_flight):  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0)
+        door.out_of_time()
+        assert door.verdict is not None
+        assert (door.verdict.outcome, door.verdict.kind) == (Outcome.LOST, Kind.UNREACHABLE)
+        assert "come back" in door.verdict.message
+        asking.cancel()
+
+
+async def test_time_that_a_live_worker_takes_is_the_models(house: HouseMaker) -> None:
+    begun = asyncio.Event()
+
+    async def slow(ask: Ask) -> Answer:
+        begun.set()
+        await asyncio.sleep(60)
+        return chat()
+
+    async with house(slow) as h:
+        door = h.open()
+        asking = asyncio.create_task(raw_call(door))
+        await begun.wait()
+        door.out_of_time()
+        assert door.verdict is None
+        asking.cancel()

@@ -134,13 +134,14 @@ def test_an_avoided_worker_is_chosen_when_no_other_is_healthy_and_nobody_when_no
     ],
 )
 def test_which_statuses_are_tried_again(status: int, failure: Failure | None) -> None:
-    assert failure_of(status) is failure
+    assert failure_of(status, b"") is failure
 
 
 @pytest.mark.parametrize(
     "wording",
     [
         "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens",
+        "Requested token count exceeds the model's maximum context length of 4096 tokens.",
         "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
         "The input (9001 tokens) is longer than the model's context length (4096 tokens).",
         '"type":"exceed_context_size_error"',
@@ -153,6 +154,12 @@ def test_which_statuses_are_tried_again(status: int, failure: Failure | None) ->
 )
 def test_a_400_that_speaks_of_the_context_is_an_overflow(wording: str) -> None:
     assert hint_of(400, wording.encode()) is Kind.CONTEXT_OVERFLOW
+
+
+def test_a_dead_engine_behind_a_living_server_is_a_transport_failure() -> None:
+    said = b'{"error": {"message": "EngineCore encountered an issue. See stack trace (above) for the root cause."}}'
+    assert failure_of(500, said) is Failure.TRANSPORT
+    assert failure_of(400, said) is None
 
 
 def test_other_errors_hint_at_nothing_and_a_500_at_the_server() -> None:

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 ROOT = Path(__file__).parents[2]
-AGENTS = Path(__file__).with_name("agents.py")
+AGENTS = Path(__file__).with_name("played_agents.py")
 DEADLINE_S = 120.0
 
 
@@ -118,11 +118,11 @@ def lines(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
+def until(condition: Callable[[], bool], what: str, limit_s: float = DEADLINE_S) -> None:
     """Wait for something that another process does."""
-    end = time.monotonic() + DEADLINE_S
+    end = time.monotonic() + limit_s
     while not condition():
-        assert time.monotonic() < end, f"{what} did not happen in {DEADLINE_S:.0f} s"
+        assert time.monotonic() < end, f"{what} did not happen in {limit_s:.0f} s"
         time.sleep(0.05)
 
 

@@ -13,8 +13,9 @@ import pytest
 
 from agentflow import BlockingController, Config, Controller, evaluate, evaluate_sync, load_config, tabulate_stats
 from agentflow.errors import AgentLoadError, WaitTimeoutError
-from tests.e2e.agents import Quick, Slow
+from agentflow.store import read_attempts
 from tests.e2e.conftest import ROOT
+from tests.e2e.played_agents import Quick, Slow
 
 ROWS = [{"id": f"r{i}", "question": f"What is {i}?", "reward": i % 2} for i in range(6)]
 
@@ -76,9 +77,58 @@ async def test_waiting_for_more_than_was_submitted_is_refused(config: Config) ->
 
 
 @pytest.mark.asyncio
+async def test_two_waits_for_the_same_submit_do_not_both_wait_for_ever(config: Config) -> None:
+    async with Controller(config) as controller:
+        controller.submit(ROWS[0], workflow=Quick)
+        waits = [controller.wait(1, timeout=60) for _ in range(2)]
+        results = await asyncio.gather(*waits, return_exceptions=True)
+        assert {type(r) for r in results} == {list, ValueError}
+
+
+@pytest.mark.asyncio
+async def test_numbers_that_make_no_sense_are_refused(config: Config) -> None:
+    async with Controller(config) as controller:
+        assert await controller.wait(0) == []
+        with pytest.raises(ValueError, match="-1"):
+            await controller.wait(-1)
+        with pytest.raises(ValueError, match="group_size=0"):
+            controller.submit(ROWS[0], workflow=Quick, group_size=0)
+
+
+@pytest.mark.asyncio
+async def test_outside_of_its_block_a_controller_says_so(config: Config) -> None:
+    controller = Controller(config)
+    with pytest.raises(RuntimeError, match="not begun"):
+        controller.submit(ROWS[0], workflow=Quick)
+    async with controller:
+        controller.submit(ROWS[0], workflow=Slow(pause=60))
+        waiting = asyncio.create_task(controller.wait(1))
+        await asyncio.sleep(0)
+    with pytest.raises(RuntimeError, match="is over"):
+        await waiting
+    with pytest.raises(RuntimeError, match="is over"):
+        controller.submit(ROWS[0], workflow=Quick)
+
+
+@pytest.mark.asyncio
+async def test_submits_to_a_run_that_goes_on_play_only_what_is_owed(config: Config, tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    async with Controller(config, run_dir=run_dir) as controller:
+        controller.submit(ROWS[0], workflow=Quick, group_size=2)
+        await controller.wait(timeout=60)
+    async with Controller(config, run_dir=run_dir, resume=True) as controller:
+        for row in ROWS[:2]:
+            controller.submit(row, workflow=Quick, group_size=2)
+        results = await controller.wait(timeout=60)
+    assert [len(r.episodes) for r in results] == [2, 2]
+    played = [(r.item_id, r.sample_index, r.attempt) for r in read_attempts(run_dir)]
+    assert sorted(played) == [("r0", 0, 0), ("r0", 1, 0), ("r1", 0, 0), ("r1", 1, 0)]
+
+
+@pytest.mark.asyncio
 async def test_an_agent_that_cannot_be_loaded_is_told_by_wait(config: Config) -> None:
     async with Controller(config) as controller:
-        controller.submit(ROWS[0], workflow="tests.e2e.agents.Nobody")
+        controller.submit(ROWS[0], workflow="tests.e2e.played_agents.Nobody")
         with pytest.raises(AgentLoadError, match="Nobody"):
             await controller.wait(1, timeout=60)
 
@@ -86,7 +136,7 @@ async def test_an_agent_that_cannot_be_loaded_is_told_by_wait(config: Config) ->
 @pytest.mark.asyncio
 async def test_a_dotted_path_and_constructor_arguments(config: Config) -> None:
     async with Controller(config) as controller:
-        controller.submit(ROWS[0], workflow="tests.e2e.agents.Slow", workflow_kwargs={"pause": 0})
+        controller.submit(ROWS[0], workflow="tests.e2e.played_agents.Slow", workflow_kwargs={"pause": 0})
         (result,) = await controller.wait(1, timeout=60)
         assert result.rewards == [1.0]
 

@@ -79,6 +79,7 @@ def test_a_run_without_a_headline_among_its_metrics_stops_and_says_which_key_to_
     stopped = agentflow(*arguments, "trial_name=t")
     assert stopped.code == 1
     assert "reward_key" in stopped.err
+    assert "Traceback" not in stopped.err
     assert len(lines(run_dir(agentflow.cwd) / "episodes.jsonl")) < 10
     told = agentflow(*arguments, "trial_name=u", "rollout.reward_key=style")
     assert told.code == 0, told.err
@@ -122,6 +123,8 @@ def test_an_endpoint_that_dies_makes_lost_episodes_and_exit_code_3_and_a_resume_
         (["resume", "nowhere"], ["nowhere"]),
         (["show", "nowhere"], ["nowhere"]),
         (["run", f"{AGENTS}:Quick", "--config", "nowhere.yaml"], ["nowhere.yaml"]),
+        (["run", f"{AGENTS}:Quick", "--backend", "llamacpp:d1", "--model", "nowhere.gguf"], ["nowhere.gguf"]),
+        (["serve", "--backend", "llamacpp:d1", "--model", "nowhere.gguf"], ["nowhere.gguf"]),
     ],
 )
 def test_a_mistake_is_one_sentence_without_traceback_and_leaves_no_run(
@@ -152,3 +155,55 @@ def test_status_tells_from_another_terminal_what_runs_where(
 
     until(lambda: up() == {"endpoint-0", "runner-0", "runner-1"}, "two runners and an endpoint that are up")
     assert endpoint in agentflow("status", str(where)).out
+
+
+def test_a_data_file_that_changes_during_the_run_stops_it_with_one_sentence_and_costs_no_runner(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    data = rows(60)
+    where = run_dir(agentflow.cwd)
+    process = agentflow.background(
+        "run", f"{AGENTS}:Slow", "--data", str(data), "--base-url", endpoint, "--max-concurrent", "4", "trial_name=t"
+    )
+    until(lambda: bool(lines(where / "episodes.jsonl")), "the first result")
+    data.write_text('{"id": "row-0"}\n')
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 1, out
+    assert f"{data} was changed while it was in use" in out
+    assert "Traceback" not in out
+    assert "runner_died" not in (where / "episodes.jsonl").read_text()
+
+
+def test_a_reader_that_goes_away_does_not_end_the_run(agentflow: CommandLine, endpoint: str, rows: RowsFile) -> None:
+    process = agentflow.background(
+        "run", f"{AGENTS}:Slow", "--data", str(rows(8)), "--base-url", endpoint, "trial_name=t"
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(120) == 0
+    assert len(lines(run_dir(agentflow.cwd) / "episodes.jsonl")) == 8
+    show = agentflow.background("show", str(run_dir(agentflow.cwd)))
+    assert show.stdout is not None
+    show.stdout.close()
+    assert show.wait(120) == 0
+
+
+def test_the_command_line_is_in_the_manifest_and_a_secret_in_it_or_in_the_agents_arguments_is_not(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    done = agentflow(
+        "run", f"{AGENTS}:Keyed", "--data", str(rows(1)), "--base-url", endpoint, "trial_name=t",
+        "--agent-arg", "api_key=hunter2hunter2", "workflow_kwargs.password=hunter2hunter2",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    manifest = (run_dir(agentflow.cwd) / "run.json").read_text()
+    assert "hunter2" not in manifest
+    assert json.loads(manifest)["command"][:2] == ["agentflow", "run"]
+    again = ["resume", str(run_dir(agentflow.cwd)), "--n-samples", "2"]
+    refused = agentflow(*again)
+    assert refused.code == 2
+    assert "workflow_kwargs.password=" in refused.err
+    done = agentflow(*again, "workflow_kwargs.api_key=hunter2hunter2", "workflow_kwargs.password=hunter2hunter2")
+    assert done.code == 0, done.err
+    assert [e["outcome"] for e in lines(run_dir(agentflow.cwd) / "episodes.jsonl")] == ["scored", "scored"]

@@ -25,7 +25,7 @@ from agentflow.channel.messages import (
     TraceChunk,
 )
 from agentflow.episode import Kind, Outcome
-from tests.scripted import scripted
+from tests.scripted import error, scripted
 
 
 def alive(pid: int) -> bool:
@@ -86,6 +86,7 @@ async def test_every_way_to_end_has_its_outcome(control: Controller) -> None:
                     case "exit": sys.exit(3)
                     case "interrupt": raise KeyboardInterrupt
                     case "cancel": raise asyncio.CancelledError
+                    case "close": raise GeneratorExit
                     case "base": raise type("TimeoutException", (BaseException,), {})("Operation timed out!")
                     case "nan": return float("nan")
                     case "none": return None
@@ -109,6 +110,7 @@ async def test_every_way_to_end_has_its_outcome(control: Controller) -> None:
     assert await ends("exit") == (failed, Kind.EXCEPTION, "SystemExit: 3")
     assert await ends("interrupt") == (failed, Kind.EXCEPTION, "KeyboardInterrupt")
     assert await ends("cancel") == (failed, Kind.EXCEPTION, "CancelledError")
+    assert await ends("close") == (failed, Kind.EXCEPTION, "GeneratorExit")
     assert await ends("base") == (failed, Kind.EXCEPTION, "TimeoutException: Operation timed out!")
     assert (await ends("nan"))[:2] == (failed, Kind.INVALID_REWARD)
     assert (await ends("none"))[0] is Outcome.REJECTED
@@ -305,6 +307,19 @@ async def test_a_plain_run_that_hangs_is_reported_in_time_and_its_queue_handed_b
     assert handed_back.episode == queued
     assert "hanging/0" in await runner.goodbye()
     assert await runner.exit_code() == 75
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("code", [ASKS, SYNC], ids=["async", "plain"])
+async def test_a_timeout_spent_on_a_worker_that_turns_every_call_away_is_no_failure(
+    control: Controller, code: str
+) -> None:
+    async with scripted(lambda ask: error(429, "no quota left", Retry_After="60")) as server:
+        runner = await control.runner(server.url, episode_timeout_s=2.0, cancel_grace_s=0.5)
+        agent = await runner.load(control.write(code))
+        result = await runner.result(await runner.play(agent, "throttled", HELLO))
+    assert (result.outcome, result.kind) == (Outcome.LOST, Kind.UNREACHABLE)
+    assert "no quota left" in result.error
 
 
 @pytest.mark.asyncio

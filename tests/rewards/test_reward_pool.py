@@ -129,6 +129,15 @@ async def test_a_process_that_one_call_filled_is_not_used_for_the_next(pool: Rew
     assert small == large != after
 
 
+@pytest.mark.asyncio
+async def test_a_large_parent_does_not_make_its_reward_processes_look_worn(pool: RewardPool) -> None:
+    ballast = bytearray(b"x") * (500 * 1024**2)
+    limits = {"memory_bytes": 300 * 1024**2, "pool": pool}
+    first = await AsyncRewardWrapper(process_id, **limits)()  # type: ignore[arg-type]
+    assert await AsyncRewardWrapper(process_id, **limits)() == first  # type: ignore[arg-type]
+    del ballast
+
+
 class Unreadable:
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return int, ("not a number",)

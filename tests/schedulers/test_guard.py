@@ -13,7 +13,7 @@ import anyio
 import pytest
 from processes import alive, environment, family, guard_of, pids, wait_gone
 
-from agentflow.processes import guarded
+from agentflow.processes import guard, guarded
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs a child subreaper")
 
@@ -36,6 +36,22 @@ async def test_a_guarded_command_that_a_signal_ends_is_reported_with_that_signal
     assert guarded.ending(-number) == f"was killed by {number.name}"
 
 
+@linux_only
+@pytest.mark.asyncio
+async def test_a_command_whose_first_thread_has_ended_is_not_taken_for_dead(tmp_path: Path) -> None:
+    code = (
+        "import ctypes, os, signal, threading;"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]);"
+        "end = lambda: (signal.sigwait([signal.SIGTERM]), os._exit(9));"
+        "threading.Thread(target=end).start();"
+        "ctypes.CDLL(None).pthread_exit(None)"
+    )
+    log = tmp_path / "log"
+    process = await guarded.start([sys.executable, "-c", code], env=environment(), log=log)
+    await anyio.to_thread.run_sync(wait_gone, [process.pid])  # so it looks from outside
+    assert await process.stop(60.0) == 9, log.read_text()
+
+
 @pytest.mark.asyncio
 async def test_a_command_that_does_not_exist_says_so_in_its_log(tmp_path: Path) -> None:
     process = await guarded.start(["no-such-command"], env=environment(), log=tmp_path / "log")
@@ -53,6 +69,26 @@ async def test_a_guarded_command_gets_default_signals_no_input_and_a_session_of_
     process = await guarded.start([sys.executable, "-c", code], env=environment(), log=tmp_path / "log")
     assert await process.wait() == 0
     assert (tmp_path / "log").read_text().startswith("True '' True")
+
+
+def without_a_socket(*command: str) -> list[str]:
+    """As a step of a cluster's job runs it."""
+    return [sys.executable, "-I", "-S", guard.__file__, "--parent", "0", "--grace", "1", "--", *command]
+
+
+def test_without_a_socket_it_ends_with_the_commands_exit_code() -> None:
+    assert subprocess.run(without_a_socket("sh", "-c", "exit 7"), stdin=subprocess.DEVNULL).returncode == 7
+
+
+@linux_only
+@pytest.mark.parametrize("ways", [(), ("stubborn",)])
+def test_without_a_socket_the_end_of_whoever_started_it_ends_everything(tmp_path: Path, ways: tuple[str, ...]) -> None:
+    start = "import subprocess, sys; subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL)"
+    parent = subprocess.Popen([sys.executable, "-c", start, *without_a_socket(*family(tmp_path / "pids", *ways))])
+    everyone = pids(tmp_path / "pids")
+    parent.kill()
+    parent.wait()
+    wait_gone(everyone)
 
 
 @linux_only
@@ -149,7 +185,7 @@ PARENT = """
 import os, signal, sys, time
 from pathlib import Path
 import anyio
-from agentflow.processes import guarded
+from agentflow.processes import guard, guarded
 async def main():
     process = await guarded.start(sys.argv[2:], env=dict(os.environ), log=Path(sys.argv[1]))
     print(process.pid, flush=True)

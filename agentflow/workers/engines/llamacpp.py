@@ -44,6 +44,10 @@ class LlamaCpp:
     health_path = "/health"
     metrics_path = "/metrics"
 
+    def complete(self, spec: StartEngine) -> tuple[StartEngine, tuple[str, ...]]:
+        """Nothing is left open: the server reads the model's own chat template."""
+        return spec, ()
+
     def check(self, spec: StartEngine) -> None:
         """Raises a UsageError when this cannot be started here."""
         options = read_options(spec)
@@ -75,6 +79,10 @@ class LlamaCpp:
         if options.chat_template is not None:
             argv += ["--chat-template", options.chat_template]
         return Launch(tuple(argv), secret_env={KEY_VARIABLE: spec.api_key})
+
+    def model_name(self, spec: StartEngine) -> str:
+        """The served name."""
+        return spec.served_name
 
     def load(self, metrics: str) -> EngineLoad:
         """Read llama.cpp's metrics; it has none for the KV cache. Its counter of prompt tokens leaves cached ones out,

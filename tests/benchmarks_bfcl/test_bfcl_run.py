@@ -1,0 +1,152 @@
+"""``agentflow run bfcl`` from the outside: a real controller, real runners, a scripted model, and a real one."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.bfcl.data import rows
+from tests.e2e.conftest import ROOT, CommandLine, agentflow, endpoint, lines
+
+__all__ = ["agentflow", "endpoint"]  # fixtures
+
+SMALLEST = "multi_turn_base_100"  # two turns and 20 functions: about 2,500 tokens of prompt
+SMALL = ("gconfig.max_new_tokens=16", "llamacpp.n_ctx=4096", "llamacpp.n_parallel=1")
+ENGINE_DEADLINE_S = 420  # two busy cores read 10 tokens/s
+
+
+@contextmanager
+def golden_server(*arguments: str) -> Iterator[str]:
+    """The server that plays the golden calls, as a process of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.bfcl.scripted", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        assert url.startswith("http://127.0.0.1:")
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+
+
+def summary(cwd: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((cwd / "runs" / "agentflow" / "t" / "summary.json").read_text())
+    return found
+
+
+@pytest.mark.bfcl
+def test_the_golden_calls_through_the_whole_of_agentflow_score_200_of_200_at_32_at_once(agentflow: CommandLine) -> None:
+    with golden_server("multi_turn_base") as url:
+        done = agentflow(
+            "run", "bfcl", "--data", "bfcl:multi_turn_base", "--base-url", url, "--max-concurrent", "32", "trial_name=t"
+        )
+    assert done.code == 0, done.out + done.err
+    found = summary(agentflow.cwd)
+    assert (found["reward"]["mean"], found["reward"]["items"], found["counts"]["scored"]) == (1.0, 200, 200)
+    assert found["groups"]["category"]["multi_turn_base"]["items"] == 200
+    shown = agentflow("show", "runs/agentflow/t", "--episode", "multi_turn_base_0/0").out
+    for part in ("Move 'final_report.pdf'", 'cd({"folder":"document"})', "moved to 'temp/final_report.pdf'"):
+        assert part in shown, "every turn, call and result"
+
+
+@pytest.mark.bfcl
+@pytest.mark.parametrize("drop", ["first", "last", "all"])
+def test_the_same_with_a_call_left_out_scores_nothing(agentflow: CommandLine, drop: str) -> None:
+    with golden_server("multi_turn_base", "--drop", drop) as url:
+        done = agentflow("run", "bfcl", "--base-url", url, "--limit", "24", "--max-concurrent", "16", "trial_name=t")
+    assert done.code == 0, done.out + done.err
+    found = summary(agentflow.cwd)
+    assert (found["reward"]["mean"], found["counts"]["scored"]) == (0.0, 24)
+
+
+@pytest.mark.bfcl
+@pytest.mark.parametrize("category", ["multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context"])
+def test_the_other_categories_play_their_golden_calls_as_well(agentflow: CommandLine, category: str) -> None:
+    with golden_server(category) as url:
+        done = agentflow(
+            "run", "bfcl", "--data", f"bfcl:{category}", "--base-url", url, "--limit", "24", "--shuffle",
+            "--max-concurrent", "16", "trial_name=t",
+        )  # fmt: skip
+    assert done.code == 0, done.out + done.err
+    assert summary(agentflow.cwd)["groups"]["category"][category]["mean"] == 1.0
+
+
+@pytest.mark.bfcl
+def test_with_several_samples_all_k_must_pass_and_the_run_goes_on_from_another_directory(
+    agentflow: CommandLine, tmp_path: Path
+) -> None:
+    with golden_server("multi_turn_base") as url:
+        first = agentflow("run", "bfcl", "--base-url", url, "--limit", "3", "trial_name=t")
+        assert first.code == 0, first.out + first.err
+        run_dir = tmp_path / "runs" / "agentflow" / "t"
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        more = CommandLine(elsewhere)("resume", str(run_dir), "--n-samples", "2")
+    assert more.code == 0, more.out + more.err
+    assert "pass^k" in more.out
+    hat = {one["k"]: one["value"] for one in summary(agentflow.cwd)["pass_hat"]}
+    assert hat == {1: 1.0, 2: 1.0}
+    assert len(lines(run_dir / "episodes.jsonl")) == 6
+
+
+@pytest.mark.bfcl
+@pytest.mark.engine
+@pytest.mark.timeout(ENGINE_DEADLINE_S + 60)
+def test_on_the_embedded_model_it_runs_from_end_to_end(agentflow: CommandLine) -> None:
+    row = next(row for row in rows("multi_turn_base") if row["id"] == SMALLEST)
+    (agentflow.cwd / "one.jsonl").write_text(json.dumps(row) + "\n")
+    process = agentflow.background("run", "bfcl", "--data", "one.jsonl", "trial_name=t", *SMALL)
+    out, _ = process.communicate(timeout=ENGINE_DEADLINE_S)
+    assert process.returncode == 0, out
+    (episode,) = lines(agentflow.cwd / "runs" / "agentflow" / "t" / "episodes.jsonl")
+    assert episode["outcome"] == "scored", "the model may do nothing right, but that is a score"
+    assert len(episode["calls"]) >= row["turns"]  # type: ignore[arg-type]
+    assert all(call["status"] == 200 for call in episode["calls"])  # type: ignore[attr-defined]
+
+
+def test_without_the_package_one_sentence_says_how_to_install_it(agentflow: CommandLine, endpoint: str) -> None:
+    try:
+        pytest.skip(f"bfcl-eval {version('bfcl-eval')} is installed here")
+    except PackageNotFoundError:
+        done = agentflow("run", "bfcl", "--base-url", endpoint)
+    assert done.code == 2, done.out + done.err
+    assert "pip install --no-deps bfcl-eval" in done.err
+    assert "Traceback" not in done.err
+    assert not list(agentflow.cwd.glob("runs/*/*"))
+
+
+def documented() -> list[str]:
+    """The commands that the page shows, those of another benchmark left out."""
+    page = ROOT / "docs" / "benchmarks.md"
+    return [line for line in page.read_text().splitlines() if re.match(r"agentflow \w+ bfcl\b", line)]
+
+
+@pytest.mark.bfcl
+def test_the_commands_of_the_page_work(agentflow: CommandLine) -> None:
+    commands = documented()
+    assert len(commands) >= 4
+    with golden_server("multi_turn_base") as url:
+        for number, command in enumerate(commands):
+            arguments = shlex.split(command.replace("$ENDPOINT", url).removeprefix("agentflow "))
+            if "--base-url" in arguments:
+                arguments += ["--limit", "2", f"trial_name=t{number}"]
+            elif arguments[0] == "run":  # other engines than this machine may have
+                arguments += ["--dry-run"]
+            done = agentflow(*arguments)
+            assert done.code == 0, f"{command}\n{done.out}{done.err}"

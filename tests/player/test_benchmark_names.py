@@ -1,0 +1,60 @@
+"""Short names of benchmarks: ``bfcl`` for an agent, ``bfcl:rows`` for its data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentflow.agents import benchmarks
+from agentflow.agents.importing import ImportRefusedError, find
+from agentflow.agents.loader import check_agent, import_agent
+from agentflow.channel.messages import AgentSpec
+
+AGENT = """
+class Hanoi:
+    dataset = "hanoi:easy"
+    group_by = ("discs",)
+
+    async def run(self, data):
+        return 1.0
+"""
+DATA = """
+def easy():
+    return [{"discs": 2}]
+"""
+
+
+@pytest.fixture
+def hanoi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of benchmarks with one in it."""
+    root = tmp_path / "measured"
+    folder = root / "hanoi"
+    folder.mkdir(parents=True)
+    (root / "__init__.py").touch()
+    (folder / "__init__.py").touch()
+    (folder / "agent.py").write_text(AGENT)
+    (folder / "data.py").write_text(DATA)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(benchmarks, "FOLDER", root)
+    return folder
+
+
+def test_the_name_of_a_benchmark_is_its_agent(hanoi: Path) -> None:
+    info = check_agent(import_agent(AgentSpec(path="hanoi"))).info
+    assert info.name == "measured.hanoi.agent:Hanoi"
+    assert (info.dataset, info.group_by) == ("hanoi:easy", ("discs",))
+    assert "measured/hanoi/agent.py" in info.modules, "its source decides the score of a run, wherever that is started"
+
+
+def test_behind_a_colon_is_a_function_of_its_data(hanoi: Path) -> None:
+    found = find("hanoi:easy")
+    assert found.module.easy() == [{"discs": 2}]
+    assert found.name == "easy"
+
+
+def test_other_names_are_what_they_were(hanoi: Path) -> None:
+    assert benchmarks.benchmark("hanoi.agent") is None
+    assert benchmarks.benchmark("hanoi/agent.py:Hanoi") is None
+    with pytest.raises(ImportRefusedError, match="no module 'hanoy'"):
+        find("hanoy:easy")

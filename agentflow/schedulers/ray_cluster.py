@@ -153,8 +153,10 @@ class RayScheduler:
             state, reason = State.FAILED, f"{name} cannot be started: {e}."
         except ActorGoneError as e:
             state, reason = await self._loss(name, hosted, str(e))
+        except SchedulerError as e:
+            state, reason = State.GONE, f"{name} is gone with Ray itself. {e}"
         self._copies[name] = replace(self._copies[name], state=state, reason=reason)
-        await self._link.call(self._link.release, hosted.group, hosted.actor)
+        await self._release(hosted)
         del self._hosted[name]
         hosted.over.set()
 
@@ -208,7 +210,7 @@ class RayScheduler:
                 await self._link.ask(hosted.actor.stop, grace_s)
                 await hosted.over.wait()
                 return
-        await self._link.call(self._link.release, hosted.group, hosted.actor)
+        await self._release(hosted)
         with anyio.move_on_after(KILLED_S):
             await hosted.over.wait()
 
@@ -223,9 +225,13 @@ class RayScheduler:
                 reason = f"has a place on {places[name]}, where its process is being started"
                 hosted.placed_at = hosted.placed_at or time.monotonic()
                 if time.monotonic() - hosted.placed_at >= START_S:
-                    await self._link.call(self._link.release, hosted.group, hosted.actor)
+                    await self._release(hosted)
             if self._copies[name].state is State.PENDING:  # still
                 self._copies[name] = Copy(name, State.PENDING, f"{name} {reason}", places[name])
+
+    async def _release(self, hosted: _Hosted) -> None:
+        with suppress(SchedulerError):  # Ray is gone, and its actors with it
+            await self._link.call(self._link.release, hosted.group, hosted.actor)
 
     async def _nodes(self) -> list[Node]:
         return nodes_of(await self._link.call(self._link.nodes))

@@ -12,7 +12,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -57,7 +57,7 @@ from agentflow.errors import AgentflowError, AgentLoadError, DataError, RewardKe
 from agentflow.metrics import Scoring, Summary, stats, summarize
 from agentflow.schedulers import make_scheduler
 from agentflow.schedulers.base import Scheduler
-from agentflow.store import Manifest, Store, owed
+from agentflow.store import Manifest, Store, counted, owed
 from agentflow.store.status import Status, write_status
 
 log = logging.getLogger(__name__)
@@ -263,11 +263,15 @@ class Controller:
             "lost, call wait again."
         )
 
-    def summary(self, n_items: int | None = None) -> Summary:
-        """All metrics over what is stored now."""
-        rollout = self.config.rollout
-        scoring = Scoring(rollout.failed_reward, rollout.reward_range, self.config.n_samples, n_items)
-        return summarize(self._store.results.values(), scoring)
+    def summary(self, item_ids: Sequence[str] = ()) -> Summary:
+        """All metrics over what is stored now.
+
+        Args:
+            item_ids: the items of the run; all that there are results of when not given.
+        """
+        rollout, n_samples = self.config.rollout, self.config.n_samples
+        scoring = Scoring(rollout.failed_reward, rollout.reward_range, n_samples, len(item_ids) or None)
+        return summarize(counted(self._store.results.values(), item_ids, n_samples), scoring)
 
     def export_stats(self) -> dict[str, float]:
         """A flat dict of metrics: ``reward``, ``reward/stderr``, ``pass@1``, ``episodes/scored``, ..."""

@@ -8,13 +8,16 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.e2e.conftest import ROOT, CommandLine, lines, ours, until
-from tests.e2e.conftest import agentflow as agentflow  # a fixture
+from tests.e2e.conftest import AGENTS, ROOT, CommandLine, lines, ours, until
+from tests.e2e.conftest import agentflow as agentflow  # fixtures
+from tests.e2e.conftest import endpoint as endpoint
+from tests.e2e.conftest import rows as rows
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(480)]
 
@@ -113,6 +116,21 @@ def test_a_node_that_dies_with_all_that_ran_there_costs_no_episode_and_all_is_re
     assert "worker-0" in out, "nobody was told what became of it"
     print(out)
     until(lambda: not ours(str(agentflow.cwd)), "the end of every process of the run")
+    assert not jobs()
+
+
+def test_runners_for_an_existing_endpoint_are_jobs_of_their_own_in_their_own_partition(
+    agentflow: CommandLine, endpoint: str, rows: Callable[..., Path]
+) -> None:
+    where = ("scheduler.type=slurm", "scheduler.slurm.runner_partition=short", "rollout.runners=2")
+    arguments = ("--data", str(rows(6)), "--base-url", endpoint, "--agent-arg", "pause=5", "trial_name=t")
+    controller = agentflow.background("run", f"{AGENTS}:Slow", *arguments, *where)
+    until(lambda: {"runner-0", "runner-1"} <= steps().keys(), "both runners")
+    assert len({steps()["runner-0"], steps()["runner-1"]}) == 2
+    assert set(slurm("squeue", "-h", "-t", "R", "-o", "%P").split()) == {"short"}
+    out, _ = controller.communicate(timeout=120)
+    assert controller.returncode == 0, out
+    assert "6 of 6 episodes" in out
     assert not jobs()
 
 

@@ -176,7 +176,9 @@ echo "exit code $?"
 
 
 def test_a_batch_job_can_hold_a_whole_run_and_ends_it_resumably_before_its_wall_time(agentflow: CommandLine) -> None:
-    command = shlex.join([sys.executable, "-m", "agentflow", *RUN, "--limit", "40"])
+    command = shlex.join(
+        [sys.executable, "-m", "agentflow", *RUN, "--n-samples", "500"]
+    )  # more than any machine plays until then
     (agentflow.cwd / "job.sh").write_text(SCRIPT.format(root=ROOT, command=command))
     job_id = slurm("sbatch", "--parsable", f"--chdir={agentflow.cwd}", str(agentflow.cwd / "job.sh")).strip()
     copies = {"worker-0", "worker-1", "runner-0", "runner-1"}

@@ -56,7 +56,8 @@ async def test_a_node_that_dies_is_seen_and_its_copy_runs_elsewhere_later(tmp_pa
             (copy,) = await until(scheduler, State.GONE, "job-0")
             assert copy.reason == "job-0 is gone with its node 127.0.0.15, which died or left the Ray cluster"
             await anyio.to_thread.run_sync(wait_gone, everyone)
-            assert (await scheduler.copies())["other-0"].state is State.RUNNING
+            other = (await scheduler.copies())["other-0"]
+            assert other.state is State.RUNNING, other.reason
 
 
 def test_sigkill_of_the_controller_leaves_no_process(tmp_path: Path) -> None:

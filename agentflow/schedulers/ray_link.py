@@ -90,12 +90,10 @@ class RayLink:
         self._calls.put((future, function, args))
         try:
             return await asyncio.wrap_future(future)
-        except Exception as e:
-            if isinstance(e, AgentflowError):
-                raise
-            raise SchedulerError(
-                f"{self._where} fails: {_last_words(str(e))}."
-            ) from e  # its errors have no common base
+        except AgentflowError:
+            raise
+        except Exception as e:  # what Ray raises has no common base
+            raise SchedulerError(f"{self._where} fails: {_last_words(str(e))}.") from e
 
     async def ask(self, method: Any, *args: Any, **more: Any) -> Any:
         """Call a method of an actor and await what it returns.

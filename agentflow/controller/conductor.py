@@ -23,7 +23,6 @@ from agentflow.channel.messages import (
     Backpressure,
     CancelEpisode,
     EpisodeEnded,
-    Heartbeat,
     NotPlayed,
     Play,
     Stalled,
@@ -181,8 +180,6 @@ class Conductor:
                 log.info("a call to %s failed: %s", worker, error)
             case _ if peer.hello.role == "supervisor":
                 self._workers.received(peer, message)
-                if isinstance(message, Heartbeat):
-                    self._admission.observe(self._workers.loads(), self._board.in_flight, time.monotonic())
             case _:
                 self._runners.received(peer, message)
                 if (refusal := self._runners.refusal()) is not None:
@@ -231,9 +228,10 @@ class Conductor:
             self._notify()
 
     async def _pace(self) -> None:
-        """Hand out what a pause or a grown cap has held back: the only decision that time alone can change."""
+        """Look at the workers' load, and hand out what a pause or a grown cap has held back."""
         while True:
             await anyio.sleep(0.5)
+            self._admission.observe(self._workers.loads(), self._board.in_flight, time.monotonic())
             self._dispatch()
 
     async def _publish_status(self) -> None:

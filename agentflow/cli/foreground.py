@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -17,8 +16,8 @@ from rich.console import Console
 
 from agentflow.agents.spec import agent_spec
 from agentflow.channel.messages import AgentSpec
+from agentflow.cli.signals import interrupts
 from agentflow.config import Config
-from agentflow.controller.background import background
 from agentflow.controller.evaluate import Evaluation, Plan, Watcher, play_run
 from agentflow.errors import (
     EXIT_COMPLETE,
@@ -138,29 +137,26 @@ async def _until_second_signal(
     request: Request, watcher: Watcher, screen: _Screen, run_dir: Path | None, force: bool
 ) -> Evaluation | None:
     """Play; the first Ctrl-C stops admitting and saves, the second (or one before the first episode) stops now."""
+    with anyio.CancelScope() as scope:
 
-    async def watch(scope: anyio.CancelScope) -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async for _ in signals:
-                if watcher.stop.is_set() or screen.plan is None:
-                    scope.cancel()
-                    return
-                watcher.stop.set()
-                screen.message(
-                    f"Stopping: nothing new starts, what plays has {watcher.grace_s:.0f} s to end. "
-                    "Ctrl-C again stops now."
-                )
+        def stop() -> None:
+            if watcher.stop.is_set() or screen.plan is None:
+                scope.cancel()
+                return
+            watcher.stop.set()
+            screen.message(
+                f"Stopping: nothing new starts, what plays has {watcher.grace_s:.0f} s to end. Ctrl-C again stops now."
+            )
 
-    async with background() as tasks:
-        tasks.start_soon(watch, tasks.cancel_scope)
-        return await play_run(
-            request.config,
-            request.spec(),
-            request.data,
-            watcher=watcher,
-            run_dir=run_dir,
-            command=("agentflow", *sys.argv[1:]),
-            resume=run_dir is not None,
-            force=force,
-        )
+        with interrupts(stop):
+            return await play_run(
+                request.config,
+                request.spec(),
+                request.data,
+                watcher=watcher,
+                run_dir=run_dir,
+                command=("agentflow", *sys.argv[1:]),
+                resume=run_dir is not None,
+                force=force,
+            )
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -38,21 +37,14 @@ def command(overrides: tuple[str, ...], config: Path | None, **options: Any) -> 
 async def _serve(config: Any) -> int:
     import anyio
 
-    from agentflow.controller.background import background
+    from agentflow.cli.signals import interrupts
     from agentflow.controller.serve import serving
     from agentflow.errors import EXIT_COMPLETE
 
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with background() as tasks:
-
-            async def until_signal() -> None:
-                await anext(aiter(signals))
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(until_signal)
-            async with serving(config) as door:
-                click.echo(f"OPENAI_BASE_URL={door.base_url}")
-                click.echo(f"OPENAI_API_KEY={door.api_key}")
-                click.echo("Model name: default. Ctrl-C ends it.")
-                await anyio.sleep_forever()
+    with anyio.CancelScope() as scope, interrupts(scope.cancel):
+        async with serving(config) as door:
+            click.echo(f"OPENAI_BASE_URL={door.base_url}")
+            click.echo(f"OPENAI_API_KEY={door.api_key}")
+            click.echo("Model name: default. Ctrl-C ends it.")
+            await anyio.sleep_forever()
     return EXIT_COMPLETE

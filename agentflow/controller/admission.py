@@ -2,7 +2,8 @@
 
 A state machine without task, client or clock: facts are pushed in (heartbeats, 429s), a cap is read out. With a fixed
 number the cap is that number. With ``auto`` it grows while the workers' own metrics show room and backs off when they
-queue, as TCP does: doubling until the first sign of queueing, then one step up at a time and a fraction down.
+queue, as TCP does: doubling until the first sign of queueing, then one step up at a time and a fraction down. Endpoints
+of others tell nothing of their load but 429s: there it grows to a number that most take.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from agentflow.channel.messages import EngineLoad
 
 START_A_WORKER = 8  # enough to see whether a batch of this size queues, too few to hurt a small engine
 MAX_A_WORKER = 512  # engines of today batch 256 to 512 sequences; more only queue
+UNSEEN_A_WORKER = 64  # of an endpoint without metrics: enough to batch well; who knows that it takes more says so
 STEP_S = 5.0  # a change needs this long to show in the workers' counters
 FULL_KV = 0.85  # above this, engines start to preempt
 QUEUE_SHARE = 0.1  # waiting / running from which a queue is more than the jitter of arrivals
@@ -59,9 +61,9 @@ class Admission:
             self._shrink(now)
 
     def observe(self, loads: Mapping[str, EngineLoad], in_flight: int, now: float) -> None:
-        """Look at the workers' latest heartbeats; at most one change every STEP_S."""
+        """Look at the workers' latest heartbeats; at most one change every STEP_S. Without any: endpoints of others."""
         preempted = self._count_preemptions(loads)
-        if self._limit is not None or now - self._last_change < STEP_S or not loads:
+        if self._limit is not None or now - self._last_change < STEP_S:
             return
         waiting = sum(load.waiting or 0 for load in loads.values())
         running = sum(load.running or 0 for load in loads.values())
@@ -70,7 +72,8 @@ class Admission:
             self._shrink(now)
         elif in_flight >= self._cap * 0.9:  # only a cap that is used has shown that there is room
             step = self._cap if self._probing else float(self._workers)
-            self._cap = min(self._cap + step, float(MAX_A_WORKER * self._workers))
+            most = float((MAX_A_WORKER if loads else UNSEEN_A_WORKER) * self._workers)
+            self._cap = max(self._cap, min(self._cap + step, most))
             self._last_change = now
 
     def _shrink(self, now: float) -> None:

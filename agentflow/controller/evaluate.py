@@ -27,7 +27,15 @@ from agentflow.datasets import Dataset, is_function, open_dataset, rows_dataset
 from agentflow.episode import Episode, EpisodeResult
 from agentflow.errors import ResumeRefusedError, RunExistsError, RunLockedError, UsageError
 from agentflow.metrics import Summary, stats
-from agentflow.store import DataInfo, differences, discard_unused, owed, read_manifest
+from agentflow.store import (
+    DataInfo,
+    counted,
+    differences,
+    discard_unused,
+    model_fingerprint,
+    owed,
+    read_manifest,
+)
 from agentflow.workflows.ready_made import is_ready_made, with_reward
 
 Data = str | os.PathLike[str] | Iterable[Mapping[str, Any]]
@@ -154,6 +162,7 @@ async def _play(
         rules = msgspec.structs.replace(
             manifest.rules,
             model=manifest.rules.model or controller.workers.model,
+            model_fingerprint=await anyio.to_thread.run_sync(model_fingerprint, controller.workers.model_path),
             reward_fn=str(agent.kwargs.get("reward_fn") or ""),
         )
         manifest = msgspec.structs.replace(manifest, agent=info, data=inputs, rules=rules)
@@ -165,8 +174,8 @@ async def _play(
             manifest = msgspec.structs.replace(
                 manifest, run_id=begun.run_id, created_at=begun.created_at, command=begun.command
             )
-        await controller.store.write_manifest(manifest)
         check_group_by(config.valid_dataset.group_by, dataset.raw(0), dataset.source)
+        await controller.store.write_manifest(manifest)
         columns = config.valid_dataset.group_by or info.group_by
         debt = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)
         watcher.on_plan(Plan(controller.run_dir, info, dataset, config.n_samples, len(debt)))
@@ -174,7 +183,7 @@ async def _play(
         async with background() as tasks:
             tasks.start_soon(_stop_when_asked, controller, watcher)
             await controller.finished()
-        summary = controller.summary(len(dataset))
+        summary = controller.summary(dataset.ids)
         await controller.store.write_summary(msgspec.to_builtins(summary))
         still_owed = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)
         return Evaluation(
@@ -183,7 +192,7 @@ async def _play(
             stats=stats(summary),
             complete=not still_owed,
             interrupted=watcher.stop.is_set() and bool(still_owed),
-            results=tuple(controller.store.results.values()),
+            results=tuple(counted(controller.store.results.values(), dataset.ids, config.n_samples)),
         )
 
 

@@ -10,6 +10,7 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import anyio
@@ -31,7 +32,7 @@ from agentflow.controller.control import Peer
 from agentflow.controller.fleet import Fleet, Member
 from agentflow.controller.retry import RunnerEnd
 from agentflow.episode import DEFAULT_ROLE
-from agentflow.errors import WorkerError
+from agentflow.errors import UsageError, WorkerError
 from agentflow.schedulers.base import Scheduler
 from agentflow.store.status import ProcessStatus
 from agentflow.workers.engines import ENGINES
@@ -46,7 +47,7 @@ async def existing_endpoints(config: Config) -> list[WorkerInfo]:
     """Probe the endpoints that the configuration names, for the default role and for the others.
 
     Raises:
-        UsageError: one cannot be reached, refuses the key, or does not serve the model.
+        UsageError: one cannot be reached, refuses the key, or does not serve the model; or they serve several.
     """
     named = [(DEFAULT_ROLE, url, config.model, config.api_key_env) for url in config.base_url]
     for name, role in config.roles.items():
@@ -55,6 +56,12 @@ async def existing_endpoints(config: Config) -> list[WorkerInfo]:
     for number, (role_name, url, model, key_env) in enumerate(named):
         info = await probe(url, os.environ.get(key_env, ""), model, PROBE_TIMEOUT_S)
         found.append(msgspec.structs.replace(info, name=f"endpoint-{number}", role=role_name))
+    for one, other in pairwise(found):
+        if one.role == other.role and one.model != other.model:
+            raise UsageError(
+                f"{one.url} serves {one.model} and {other.url} serves {other.model}: one run is of one model; name it "
+                "with --model, or leave an endpoint out."
+            )
     return found
 
 
@@ -145,6 +152,11 @@ class Workers:
             return Path(self._spec.model).name
         return next((w.info.model for w in self._workers.values() if w.info.role == DEFAULT_ROLE), "")
 
+    @property
+    def model_path(self) -> Path | None:
+        """Where the model of our workers lies, if it is a path; None with existing endpoints."""
+        return None if self._spec is None else Path(self._spec.model)
+
     def table(self) -> tuple[WorkerInfo, ...]:
         """All workers that were ever up, healthy or not."""
         return tuple(w.info for w in self._workers.values())
@@ -187,7 +199,7 @@ class Workers:
             return False
         if peer.name not in self._told:
             self._told.add(peer.name)
-            log_path = str(self._log_dir / f"{peer.name}-engine.log")
+            log_path = str((self._log_dir / f"{peer.name}-engine.log").absolute())  # its node has another directory
             peer.post(msgspec.structs.replace(self._spec, log_path=log_path))
         return True
 

@@ -21,7 +21,7 @@ from agentflow.report.conversation import Part, new_parts, request_parts, respon
 from agentflow.report.output import Output
 from agentflow.report.terminal import STYLES, final_table
 from agentflow.report.text import count, first_line, number, plain, plural, seconds
-from agentflow.store import Manifest, read_attempts, read_calls, read_manifest
+from agentflow.store import Manifest, counted, read_attempts, read_calls, read_manifest
 
 SPEAKERS = {
     "system": "dim",
@@ -42,7 +42,7 @@ def show_run(run_dir: Path, console: Console | None = None) -> None:
     """
     console = console or Output()
     manifest = read_manifest(run_dir)
-    attempts = read_attempts(run_dir)
+    attempts = counted(read_attempts(run_dir), manifest.data.ids, manifest.rules.n_samples)
     summary = summarize(attempts, scoring_of(manifest))
     by_id = {r.id: r for r in attempts}
     for kind in summary.kinds:

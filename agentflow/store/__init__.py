@@ -2,9 +2,9 @@
 
 from agentflow.store.lock import RunLock
 from agentflow.store.manifest import DataInfo, GitState, Manifest, Rules, read_manifest
-from agentflow.store.provenance import git_state, package_versions
+from agentflow.store.provenance import git_state, model_fingerprint, package_versions
 from agentflow.store.reader import read_attempts, read_results
-from agentflow.store.resume import differences, owed
+from agentflow.store.resume import counted, differences, owed
 from agentflow.store.store import Store, discard_unused
 from agentflow.store.traces import read_calls
 
@@ -15,9 +15,11 @@ __all__ = [
     "Rules",
     "RunLock",
     "Store",
+    "counted",
     "differences",
     "discard_unused",
     "git_state",
+    "model_fingerprint",
     "owed",
     "package_versions",
     "read_attempts",

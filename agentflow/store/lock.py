@@ -1,22 +1,33 @@
 """One controller a run directory: a lock file that names host, pid and boot id.
 
-``flock`` may be missing or silently local on a cluster's file system, so the lock is the existence of a file that was
-created with ``O_EXCL``. A lock whose holder is provably dead (on this host: another boot, no such process, or a
-process that started at another time) is taken over; a lock of another host cannot be judged from here.
+``flock`` may be missing or silently local on a cluster's file system, so the lock is the existence of a file, which
+appears whole. A lock whose holder is provably dead (on this host: another boot, no such process, or a process that
+started at another time) is taken over; a lock of another host cannot be judged from here. So whoever takes over is on
+one host, where a ``flock`` in its temporary directory keeps them apart, and is gone with the process that held it.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import hashlib
 import os
 import socket
 import subprocess
+import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 from agentflow.errors import RunLockedError
 from agentflow.store.files import LOCK, write_error
+
+TAKEOVER_S = 10.0  # it takes milliseconds; longer, and its process is stopped
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -84,23 +95,36 @@ class RunLock:
 
 
 def _remove_if_dead(path: Path, me: Holder) -> None:
-    """Remove the lock of a dead holder; only the process that created the take-over file may do so.
+    """Remove the lock of a dead holder; one process at a time, else a slow one might remove a fast one's new lock."""
+    with _alone_on_this_host(path):
+        holder = _read(path)
+        if holder is None and not path.exists():  # released meanwhile
+            return
+        if holder is None or not is_dead(holder, me):
+            raise _locked(path, holder, me)
+        path.unlink(missing_ok=True)
 
-    Without that file two processes could judge the same dead lock, and the slower one remove the faster one's new lock.
-    """
-    holder = _read(path)
-    if holder is None or not is_dead(holder, me):
-        raise _locked(path, holder, me)
-    takeover = path.with_name(f"{path.name}.takeover")
-    if not _create(takeover, me):
-        raise RunLockedError(
-            f"Another process is taking over {path.parent} right now: try again; if {takeover} stays, remove it."
-        )
+
+@contextmanager
+def _alone_on_this_host(path: Path) -> Iterator[None]:
+    name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
+    guard = Path(tempfile.gettempdir(), f"agentflow-{os.getuid()}-{name}.lock")
+    fd = os.open(guard, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        if _read(path) == holder:
-            path.unlink(missing_ok=True)
+        end = time.monotonic() + TAKEOVER_S
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as e:
+                if time.monotonic() > end:
+                    raise RunLockedError(
+                        f"Another process has been taking over {path.parent} for long: see who."
+                    ) from e
+                time.sleep(0.01)
+        yield
     finally:
-        takeover.unlink(missing_ok=True)
+        os.close(fd)
 
 
 def _locked(path: Path, holder: Holder | None, me: Holder) -> RunLockedError:
@@ -116,20 +140,38 @@ def _locked(path: Path, holder: Holder | None, me: Holder) -> RunLockedError:
 
 
 def _create(path: Path, holder: Holder) -> bool:
+    """Make the lock, whole: a process that is killed in here leaves either the lock or none."""
+    draft = path.with_name(f".{path.name}.{holder.pid}.{threading.get_ident()}")
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            os.write(fd, msgspec.json.encode(holder) + b"\n")
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        return _link(draft, path)
+    except OSError as e:
+        raise write_error(path, e) from e
+    finally:
+        with suppress(OSError):
+            draft.unlink()
+
+
+def _link(draft: Path, path: Path) -> bool:
+    """Give the draft its name; False where there is a lock already."""
+    try:
+        os.link(draft, path)
     except FileExistsError:
         return False
     except OSError as e:
-        raise write_error(path, e) from e
-    try:
-        os.write(fd, msgspec.json.encode(holder) + b"\n")
-        os.fsync(fd)
-    except OSError as e:
-        path.unlink(missing_ok=True)
-        raise write_error(path, e) from e
-    finally:
-        os.close(fd)
+        if e.errno not in NO_LINKS:
+            raise
+        try:  # the second best, for file systems without hard links
+            with open(path, "xb") as f:
+                f.write(draft.read_bytes())
+                os.fsync(f.fileno())
+        except FileExistsError:
+            return False
     return True
 
 

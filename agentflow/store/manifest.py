@@ -39,6 +39,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         model: name or path of the default role's model.
+        model_fingerprint: of the checkpoint's files; empty where they are not at hand.
         sampling: the values that the user set (``gconfig`` names).
         engine: settings by which the same model would see or say something else: chat template, tool and reasoning
             parsers, dtype, adapters, context length. Names are free.
@@ -49,6 +50,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     model: str = ""
+    model_fingerprint: str = ""
     sampling: dict[str, Any] = {}
     engine: dict[str, Any] = {}
     roles: dict[str, Any] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -42,6 +42,20 @@ def owed(
         for sample in range(n_samples)
         if (last := results.get((item_id, sample))) is None or not last.final or last.outcome in OWED
     ]
+
+
+def counted(results: Iterable[EpisodeResult], item_ids: Sequence[str], n_samples: int) -> list[EpisodeResult]:
+    """The results that belong to a run of these items and samples.
+
+    After a forced resume with other data or fewer samples there are others; they stay written, and do not count.
+
+    Args:
+        item_ids: empty where items were submitted one by one: all count then.
+    """
+    if not item_ids:
+        return list(results)
+    items = frozenset(item_ids)
+    return [r for r in results if r.item_id in items and r.sample_index < n_samples]
 
 
 def differences(old: Manifest, new: Manifest) -> list[str]:
@@ -89,6 +103,8 @@ def _data(old: DataInfo, new: DataInfo) -> Iterator[str]:
 def _rules(old: Manifest, new: Manifest) -> Iterator[str]:
     before, after = old.rules, new.rules
     yield from _changed("model", before.model, after.model)
+    if before.model_fingerprint and after.model_fingerprint:
+        yield from _changed("files of the model", before.model_fingerprint, after.model_fingerprint)
     yield from _changed_keys("engine", before.engine, after.engine)
     yield from _changed_keys("sampling", before.sampling, after.sampling)
     yield from _changed_keys("role", before.roles, after.roles)

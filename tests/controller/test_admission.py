@@ -1,5 +1,5 @@
 from agentflow.channel.messages import EngineLoad
-from agentflow.controller.admission import MAX_A_WORKER, START_A_WORKER, STEP_S, Admission
+from agentflow.controller.admission import MAX_A_WORKER, START_A_WORKER, STEP_S, UNSEEN_A_WORKER, Admission
 
 ROOM = EngineLoad(running=8, waiting=0, kv_usage=0.2, preemptions=0)
 QUEUE = EngineLoad(running=64, waiting=32, kv_usage=0.5, preemptions=0)
@@ -58,6 +58,28 @@ def test_auto_backs_off_on_new_preemptions_only() -> None:
     assert admission.cap(0) == START_A_WORKER
     admission.observe({"w": EngineLoad(running=8, preemptions=6)}, in_flight=1, now=3 * STEP_S)
     assert admission.cap(0) < START_A_WORKER
+
+
+def test_auto_grows_also_on_endpoints_that_tell_nothing_of_their_load_but_not_as_far() -> None:
+    admission = Admission(None)
+    admission.set_workers(2)
+    caps = []
+    for i in range(20):
+        admission.observe({}, in_flight=admission.cap(i * STEP_S), now=i * STEP_S)
+        caps.append(admission.cap(i * STEP_S))
+    assert caps[0] == 2 * 2 * START_A_WORKER
+    assert caps[-1] == 2 * UNSEEN_A_WORKER
+
+
+def test_a_429_of_such_an_endpoint_takes_back_some_and_it_then_grows_by_steps() -> None:
+    admission = Admission(None)
+    admission.set_workers(1)
+    admission.observe({}, in_flight=START_A_WORKER, now=0.0)
+    admission.backpressure(None, now=STEP_S)
+    smaller = admission.cap(STEP_S)
+    assert smaller == int(2 * START_A_WORKER * 0.75)
+    admission.observe({}, in_flight=smaller, now=2 * STEP_S)
+    assert admission.cap(2 * STEP_S) == smaller + 1
 
 
 def test_a_429_pauses_for_as_long_as_the_worker_asked() -> None:

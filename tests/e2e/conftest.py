@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 ROOT = Path(__file__).parents[2]
-AGENTS = Path(__file__).with_name("agents.py")
+AGENTS = Path(__file__).with_name("played_agents.py")
 DEADLINE_S = 120.0
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 
+from agentflow.cli.signals import UNHEARD_S
 from tests.e2e.conftest import AGENTS, CommandLine, lines, ours, until
 
 RowsFile = Callable[..., Path]
@@ -141,3 +144,41 @@ def test_a_run_that_was_killed_before_its_first_episode_can_be_resumed(
     done = agentflow("resume", "runs/agentflow/t")
     assert done.code == 0, done.err
     assert [e["outcome"] for e in episodes(agentflow)] == ["scored", "scored"]
+
+
+def said(process: subprocess.Popen[str], word: str) -> None:
+    """Wait until a line of its output has this word."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if word in line:
+            return
+    raise AssertionError(f"it ended without saying {word!r}")
+
+
+def test_a_third_ctrl_c_is_the_end_whatever_is_still_being_closed(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    controller = agentflow.background(*arguments(rows(8), endpoint, agent="Deaf"))
+    said(controller, "8 episodes")
+    controller.send_signal(signal.SIGINT)
+    said(controller, "Stopping")
+    controller.send_signal(signal.SIGINT)
+    controller.send_signal(signal.SIGTERM)  # two of a kind may arrive as one
+    out, _ = controller.communicate(timeout=60)
+    assert controller.returncode == 130
+    assert "Stopped at once" in out
+    until(lambda: not ours(str(agentflow.cwd)), "the end of every process of the run")
+
+
+def test_an_inline_agent_that_holds_the_loop_cannot_hold_up_ctrl_c(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    here = ["run", f"{AGENTS}:Holds", "--data", str(rows(2)), "--base-url", endpoint, "--inline", "trial_name=t"]
+    controller = agentflow.background(*here)
+    said(controller, "holding")
+    controller.send_signal(signal.SIGINT)
+    time.sleep(2 * UNHEARD_S)  # as long as a user waits before the second
+    controller.send_signal(signal.SIGINT)
+    out, _ = controller.communicate(timeout=60)
+    assert controller.returncode == 130
+    assert "Stopped at once" in out

@@ -14,8 +14,8 @@ import pytest
 from agentflow import BlockingController, Config, Controller, evaluate, evaluate_sync, load_config, tabulate_stats
 from agentflow.errors import AgentLoadError, WaitTimeoutError
 from agentflow.store import read_attempts
-from tests.e2e.agents import Quick, Slow
 from tests.e2e.conftest import ROOT
+from tests.e2e.played_agents import Quick, Slow
 
 ROWS = [{"id": f"r{i}", "question": f"What is {i}?", "reward": i % 2} for i in range(6)]
 
@@ -128,7 +128,7 @@ async def test_submits_to_a_run_that_goes_on_play_only_what_is_owed(config: Conf
 @pytest.mark.asyncio
 async def test_an_agent_that_cannot_be_loaded_is_told_by_wait(config: Config) -> None:
     async with Controller(config) as controller:
-        controller.submit(ROWS[0], workflow="tests.e2e.agents.Nobody")
+        controller.submit(ROWS[0], workflow="tests.e2e.played_agents.Nobody")
         with pytest.raises(AgentLoadError, match="Nobody"):
             await controller.wait(1, timeout=60)
 
@@ -136,7 +136,7 @@ async def test_an_agent_that_cannot_be_loaded_is_told_by_wait(config: Config) ->
 @pytest.mark.asyncio
 async def test_a_dotted_path_and_constructor_arguments(config: Config) -> None:
     async with Controller(config) as controller:
-        controller.submit(ROWS[0], workflow="tests.e2e.agents.Slow", workflow_kwargs={"pause": 0})
+        controller.submit(ROWS[0], workflow="tests.e2e.played_agents.Slow", workflow_kwargs={"pause": 0})
         (result,) = await controller.wait(1, timeout=60)
         assert result.rewards == [1.0]
 

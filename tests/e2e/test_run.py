@@ -207,3 +207,21 @@ def test_the_command_line_is_in_the_manifest_and_a_secret_in_it_or_in_the_agents
     done = agentflow(*again, "workflow_kwargs.api_key=hunter2hunter2", "workflow_kwargs.password=hunter2hunter2")
     assert done.code == 0, done.err
     assert [e["outcome"] for e in lines(run_dir(agentflow.cwd) / "episodes.jsonl")] == ["scored", "scored"]
+
+
+def test_after_a_forced_resume_with_other_data_only_the_items_of_the_run_count(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    data = rows(3, lambda i, row: row.update(reward=1))
+    run = ("run", f"{AGENTS}:Quick", "--data", str(data), "--base-url", endpoint, "trial_name=t")
+    assert agentflow(*run).code == 0
+    rows(3, lambda i, row: row.update(id=f"row-{i + 1}", reward=0))
+    where = str(run_dir(agentflow.cwd))
+    refused = agentflow("resume", where)
+    assert refused.code == 2
+    assert "row-0 -> row-1" in refused.err
+    forced = agentflow("resume", where, "--force")
+    assert forced.code == 0, forced.err
+    for out in (forced.out, agentflow("show", where).out):
+        assert "3 of 3 episodes are in the mean" in out
+        assert "0.667" in out

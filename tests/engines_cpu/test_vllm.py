@@ -61,10 +61,10 @@ def settings(checkpoint: Path, trial: str) -> list[str]:
     ]
 
 
-def test_the_example_runs_twice_through_the_responses_api_with_the_same_rewards_and_a_warm_prefix_cache(
+def test_the_example_runs_twice_through_the_responses_api_and_the_prefix_cache_is_warm(
     agentflow: CommandLine, checkpoint: Path
 ) -> None:
-    rewards = []
+    played = []
     for trial in ("a", "b"):
         run, out = play(
             agentflow, trial, [str(EXAMPLE), "--limit", "8", "--n-samples", "2", "--max-concurrent", "4",
@@ -82,8 +82,8 @@ def test_the_example_runs_twice_through_the_responses_api_with_the_same_rewards_
         assert "cached)" in out
         summary = json.loads((run / "summary.json").read_text())
         assert summary["workers"][0]["cached_share"] == pytest.approx(cached / prompts)
-        rewards.append({r.id: (r.outcome, r.reward) for r in results})
-    assert rewards[0].keys() == rewards[1].keys()
+        played.append(sorted(r.id for r in results))
+    assert played[0] == played[1]
 
 
 def test_tools_and_every_api_work_and_the_key_is_nobodys(agentflow: CommandLine, checkpoint: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -51,6 +52,39 @@ def test_a_killed_holder_is_taken_over_also_while_nobody_has_collected_it(tmp_pa
     assert json.loads((tmp_path / "run.lock").read_text())["pid"] == os.getpid()
     lock.release()
     process.communicate()
+    assert list(tmp_path.iterdir()) == []
+
+
+KILLED_WHILE = """
+import os, signal, sys
+from pathlib import Path
+import agentflow.store.lock as lock
+def die(*_): os.kill(os.getpid(), signal.SIGKILL)
+setattr(lock.os, sys.argv[2], die)
+lock.RunLock.acquire(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("call", ["open", "write", "fsync", "link", "unlink"])
+@pytest.mark.parametrize("dead", [False, True], ids=["free", "after a dead holder"])
+def test_whoever_is_killed_while_it_takes_the_lock_is_in_nobodys_way(tmp_path, call, dead):
+    if dead:
+        RunLock.acquire(tmp_path)
+        rewrite(tmp_path, process_start="1")
+    done = subprocess.run([sys.executable, "-c", KILLED_WHILE, str(tmp_path), call], check=False)
+    assert done.returncode == -signal.SIGKILL
+    RunLock.acquire(tmp_path).release()
+
+
+def test_without_hard_links_there_is_a_lock_all_the_same(tmp_path, monkeypatch):
+    def no_links(*_):
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr("os.link", no_links)
+    lock = RunLock.acquire(tmp_path)
+    with pytest.raises(RunLockedError, match=str(os.getpid())):
+        RunLock.acquire(tmp_path)
+    lock.release()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -6,7 +6,7 @@ import platform
 import subprocess
 
 from agentflow import __version__
-from agentflow.store import git_state, package_versions
+from agentflow.store import git_state, model_fingerprint, package_versions
 
 
 def git(directory, *arguments):
@@ -43,3 +43,23 @@ def test_versions_name_python_agentflow_and_only_what_is_installed():
     assert versions["python"] == platform.python_version()
     assert versions["agentflow"] == __version__
     assert all(versions.values())
+
+
+def test_another_checkpoint_under_the_same_path_has_another_fingerprint(tmp_path):
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(bytes(1 << 20))
+    (tmp_path / "config.json").write_text("{}")
+    before = model_fingerprint(tmp_path)
+    (tmp_path / "events.log").write_text("of no meaning to the model")
+    assert model_fingerprint(tmp_path) == before
+    with weights.open("r+b") as f:
+        f.seek(-8, 2)
+        f.write(b"trained!")
+    assert model_fingerprint(tmp_path) != before
+
+
+def test_the_fingerprint_of_one_file_does_not_depend_on_where_it_lies_and_a_hub_name_has_none(tmp_path):
+    for name in ("a.gguf", "b.gguf"):
+        (tmp_path / name).write_bytes(b"GGUF")
+    assert model_fingerprint(tmp_path / "a.gguf") == model_fingerprint(tmp_path / "b.gguf")
+    assert model_fingerprint(tmp_path / "org" / "name") == ""

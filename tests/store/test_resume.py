@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.episode import Episode, EpisodeResult, Outcome
-from agentflow.store import differences, owed, read_manifest
+from agentflow.store import counted, differences, owed, read_manifest
 from agentflow.store.manifest import render
 from agentflow.store.reader import latest
 
@@ -45,6 +45,12 @@ def test_a_resume_owes_what_is_missing_lost_cancelled_or_between_two_tries():
 def test_more_samples_and_more_items_are_owed_when_a_run_grows():
     results = latest([ended("a", 0), ended("a", 1)])
     assert [e.id for e in owed(results, ["a", "b"], 3)] == ["a/2", "b/0", "b/1", "b/2"]
+
+
+def test_results_of_other_items_and_of_more_samples_do_not_count():
+    results = [ended("a", 0), ended("a", 1), ended("gone", 0)]
+    assert counted(results, ["a", "b"], 1) == [ended("a", 0)]
+    assert counted(results, [], 1) == results
 
 
 @given(

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 
 
 async def ask(data, base_url, api_key, http_client, **body):
@@ -50,6 +51,25 @@ class Metrics:
     async def run(self, data, base_url, api_key, http_client):
         await ask(data, base_url, api_key, http_client)
         return {"accuracy": 1.0, "style": 0.5}
+
+
+class Deaf:
+    """Does not end when it is cancelled."""
+
+    async def run(self, data):
+        while True:
+            try:
+                await asyncio.sleep(1000)
+            except asyncio.CancelledError:
+                continue
+
+
+class Holds:
+    """Does not give the event loop back."""
+
+    async def run(self, data):
+        print("holding", flush=True)
+        time.sleep(1000)  # noqa: ASYNC251 - that is what it is for
 
 
 class Exit:

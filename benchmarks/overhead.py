@@ -15,9 +15,9 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -27,21 +27,23 @@ DEADLINE_S = 1800.0
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table: which agent, played by which side."""
+    """A line of the table: which agent, played by which side, and by how many runners (``rollout.runners``)."""
 
     name: str
     side: str
     agent: str
+    runners: str = "auto"
 
 
-BARE = Row("openai SDK, bare loop", "httpx2", "PlainAgent")
 ROWS = (
-    BARE,
+    Row("openai SDK, bare loop", "httpx2", "PlainAgent"),
     Row("openai SDK, bare loop on its aiohttp client", "aiohttp", "PlainAgent"),
     Row("openai SDK, under agentflow", "agentflow", "PlainAgent"),
 )
-BARE_SDK = Row("openai-agents, bare loop", "httpx2", "SdkAgent")
-SDK_ROWS = (BARE_SDK, Row("openai-agents, under agentflow", "agentflow", "SdkAgent"))
+SDK_ROWS = (
+    Row("openai-agents, bare loop", "httpx2", "SdkAgent"),
+    Row("openai-agents, under agentflow", "agentflow", "SdkAgent"),
+)
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,6 @@ class Load:
     small: int
     large: int
     at_once: int
-    runners: str
 
 
 def cost(small: Used, large: Used, load: Load) -> Cost:
@@ -98,7 +99,7 @@ def play(row: Row, episodes: int, load: Load) -> Used:
     """Play once, in processes that start and end with it."""
     with endpoint() as url:
         command = [sys.executable, str(Path(__file__).with_name("overhead_side.py")), row.side, "--agent", row.agent]
-        command += ["--episodes", str(episodes), "--at-once", str(load.at_once), "--runners", load.runners]
+        command += ["--episodes", str(episodes), "--at-once", str(load.at_once), "--runners", row.runners]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
         done = subprocess.run(
             [*command, "--base-url", url], env=environment, stdout=subprocess.PIPE, text=True, timeout=DEADLINE_S
@@ -119,9 +120,19 @@ def measure(rows: Sequence[Row], load: Load, rounds: int) -> dict[Row, list[Cost
     return found
 
 
-def bare_of(row: Row) -> Row:
-    """What a row is compared with: the same agent in a bare loop."""
-    return BARE_SDK if row.agent == BARE_SDK.agent else BARE
+def with_runners(rows: Sequence[Row], runners: Sequence[str]) -> list[Row]:
+    """The rows, those of agentflow once for every number of runners."""
+    found = []
+    for row in rows:
+        for number in runners if row.side == "agentflow" else runners[:1]:
+            name = f"{row.name}, runners={number}" if row.side == "agentflow" else row.name
+            found.append(replace(row, name=name, runners=number))
+    return found
+
+
+def bare_of(row: Row, rows: Iterable[Row]) -> Row:
+    """What a row is compared with: the same agent in a bare loop, on the SDK's own transport."""
+    return next(other for other in rows if other.side == "httpx2" and other.agent == row.agent)
 
 
 def table(found: dict[Row, list[Cost]]) -> str:
@@ -135,9 +146,9 @@ def table(found: dict[Row, list[Cost]]) -> str:
         own, children = [f"{statistics.median(getattr(c, part) for c in costs):.2f}" for part in ("own", "children")]
         if row.side != "agentflow":
             own = children = ""
-        ratios = [c.total / bare.total for c, bare in zip(costs, found[bare_of(row)], strict=True)]
+        ratios = [c.total / bare.total for c, bare in zip(costs, found[bare_of(row, found)], strict=True)]
         spread = f"{min(ratios):.2f} - {max(ratios):.2f}"
-        ratio = "1" if row == bare_of(row) else f"**{statistics.median(ratios):.2f}** ({spread})"
+        ratio = "1" if row == bare_of(row, found) else f"**{statistics.median(ratios):.2f}** ({spread})"
         lines.append(
             f"| {row.name} | {statistics.median(totals):.2f} | {min(totals):.2f} - {max(totals):.2f} | {own} "
             f"| {children} | {ratio} |"
@@ -151,18 +162,17 @@ def main() -> None:
     arguments.add_argument("--at-once", type=int, default=256, help="episodes at a time")
     arguments.add_argument("--small", type=int, help="episodes of the small size (2 x at once)")
     arguments.add_argument("--large", type=int, help="episodes of the large size (10 x at once)")
-    arguments.add_argument("--runners", default="auto", help="rollout.runners")
+    arguments.add_argument("--runners", nargs="+", default=["auto"], help="rollout.runners; several: a row for each")
     arguments.add_argument("--openai-agents", action="store_true", help="also with openai-agents on top of the SDK")
     options = arguments.parse_args()
     load = Load(
         options.small or 2 * options.at_once,
         options.large or 10 * options.at_once,
         options.at_once,
-        options.runners,
     )
     if load.large <= load.small:
         arguments.error("--large has to be more than --small: the cost is what lies between them.")
-    rows = ROWS + SDK_ROWS if options.openai_agents else ROWS
+    rows = with_runners(ROWS + SDK_ROWS if options.openai_agents else ROWS, options.runners)
     print(table(measure(rows, load, options.rounds)))
 
 

@@ -202,7 +202,7 @@ class Workers:
             return False
         if peer.name not in self._told:
             self._told.add(peer.name)
-            log_path = str(self._log_dir / f"{peer.name}-engine.log")
+            log_path = str((self._log_dir / f"{peer.name}-engine.log").absolute())  # its node has another directory
             peer.post(msgspec.structs.replace(self._spec, log_path=log_path))
         return True
 

@@ -28,7 +28,7 @@ from agentflow.runner.shell import Shell
 
 EXIT_USAGE = 64  # os.EX_USAGE
 FINALIZE_S = 5.0  # for atexit functions and threads of user code, before the process ends without them
-GARBAGE_THRESHOLD = 10_000  # new objects; at 700, as it comes, a tenth of the time goes into looking at live episodes
+GARBAGE_THRESHOLD = 10_000  # new objects; at Python's 700, looking at live episodes took 7 % of a busy loop's time
 SETTLE_S = 1.0  # for tasks that user code left, to see their cancellation
 
 

@@ -65,6 +65,13 @@ class _Hosted:
     stopping: bool = False
     over: anyio.Event = field(default_factory=anyio.Event)
 
+    @property
+    def too_late(self) -> bool:
+        """Ray had its time to start the actor's process, and has not."""
+        if self.placed_at is None or self.node_id:
+            return False
+        return time.monotonic() - self.placed_at >= START_S
+
 
 class RayScheduler:
     """Joins the cluster at ``scheduler.ray.address`` or ``RAY_ADDRESS``, else starts a Ray of this machine alone.
@@ -148,13 +155,16 @@ class RayScheduler:
     async def _live(self, name: str, hosted: _Hosted) -> None:
         """From the queue to the end, whoever brings it about."""
         try:
-            state, reason = await self._run(name, hosted)
+            try:
+                state, reason = await self._run(name, hosted)
+            except ActorGoneError as e:
+                state, reason = await self._loss(name, hosted, str(e))
         except ActorFailedError as e:
             state, reason = State.FAILED, f"{name} cannot be started: {e}."
-        except ActorGoneError as e:
-            state, reason = await self._loss(name, hosted, str(e))
+        except SchedulerError as e:
+            state, reason = State.GONE, f"{name} is gone with Ray itself. {e}"
         self._copies[name] = replace(self._copies[name], state=state, reason=reason)
-        await self._link.call(self._link.release, hosted.group, hosted.actor)
+        await self._release(hosted)
         del self._hosted[name]
         hosted.over.set()
 
@@ -195,20 +205,23 @@ class RayScheduler:
         node = self._copies[name].node
         if hosted.stopping:
             return State.EXITED, f"{name} was stopped with its actor"
-        if hosted.placed_at is not None and not node and time.monotonic() - hosted.placed_at >= START_S:
-            return State.FAILED, f"{name} had a place on a node, but Ray started no process there in {START_S:.0f} s"
-        if node and hosted.node_id not in {n.id for n in await self._nodes()}:
+        if hosted.too_late:
+            return State.FAILED, f"{name} had a place on {node}, but Ray started no process there in {START_S:.0f} s"
+        if hosted.node_id and hosted.node_id not in {n.id for n in await self._nodes()}:
             return State.GONE, f"{name} is gone with its node {node}, which died or left the Ray cluster"
         return State.GONE, f"{name} is gone with its actor{f' on {node}' if node else ''}: {words}"
 
     async def _stop(self, name: str, hosted: _Hosted, grace_s: float) -> None:
         hosted.stopping = True
         if self._copies[name].state is State.RUNNING:
-            with anyio.move_on_after(grace_s + guarded.MARGIN_S), suppress(ActorFailedError, ActorGoneError):
+            with (
+                anyio.move_on_after(grace_s + guarded.MARGIN_S),
+                suppress(ActorFailedError, ActorGoneError, SchedulerError),
+            ):
                 await self._link.ask(hosted.actor.stop, grace_s)
                 await hosted.over.wait()
                 return
-        await self._link.call(self._link.release, hosted.group, hosted.actor)
+        await self._release(hosted)
         with anyio.move_on_after(KILLED_S):
             await hosted.over.wait()
 
@@ -221,11 +234,15 @@ class RayScheduler:
             reason = missing(hosted.needs, free, total)
             if places[name]:
                 reason = f"has a place on {places[name]}, where its process is being started"
+                if hosted.too_late:
+                    await self._release(hosted)
                 hosted.placed_at = hosted.placed_at or time.monotonic()
-                if time.monotonic() - hosted.placed_at >= START_S:
-                    await self._link.call(self._link.release, hosted.group, hosted.actor)
             if self._copies[name].state is State.PENDING:  # still
                 self._copies[name] = Copy(name, State.PENDING, f"{name} {reason}", places[name])
+
+    async def _release(self, hosted: _Hosted) -> None:
+        with suppress(SchedulerError):  # Ray is gone, and its actors with it
+            await self._link.call(self._link.release, hosted.group, hosted.actor)
 
     async def _nodes(self) -> list[Node]:
         return nodes_of(await self._link.call(self._link.nodes))

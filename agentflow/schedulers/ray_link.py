@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 import anyio
 
 from agentflow.config.cluster import RayConfig
-from agentflow.errors import MissingExtraError, SchedulerError
+from agentflow.errors import AgentflowError, MissingExtraError, SchedulerError
 from agentflow.processes import logtail
 from agentflow.schedulers import ray_host
 
@@ -85,10 +85,15 @@ class RayLink:
         self._calls.put(None)
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:
-        """Call something of Ray's in its thread."""
+        """Call something of Ray's in its thread. Raises SchedulerError when Ray does not do it."""
         future: Future[T] = Future()
         self._calls.put((future, function, args))
-        return await asyncio.wrap_future(future)
+        try:
+            return await asyncio.wrap_future(future)
+        except AgentflowError:
+            raise
+        except Exception as e:  # what Ray raises has no common base
+            raise SchedulerError(f"{self._where} fails: {_last_words(str(e))}.") from e
 
     async def ask(self, method: Any, *args: Any, **more: Any) -> Any:
         """Call a method of an actor and await what it returns.

@@ -62,7 +62,6 @@ class SlurmScheduler:
         self._riders: dict[str, _Rider] = {}
         self._dismissed: dict[str, Copy] = {}  # riders that were stopped before they had a seat
         self._stopping: set[str] = set()
-        self._avoided: set[str] = set()  # jobs in which a copy had to be stopped: their nodes may be the reason
         self._steps = Steps()
         self._watchman = Watchman(plan.name)
         self._looking = anyio.Lock()
@@ -131,7 +130,6 @@ class SlurmScheduler:
     async def stop(self, names: Sequence[str], grace_s: float = GRACE_S) -> None:
         """TERM, then KILL after the grace, with all descendants: the steps, or the jobs that hold no other copy."""
         self._stopping.update(names)
-        self._avoided.update(seat.job_id for name, seat in (await self._steps.seats()).items() if name in names)
         for name in self._riders.keys() & set(names):
             rider = self._riders.pop(name)
             self._dismissed[name] = replace(rider.copy, state=State.EXITED, reason=f"{name} was not needed any more")
@@ -211,10 +209,10 @@ class SlurmScheduler:
                 self.trouble, self._looked_at = None, time.monotonic()
 
     async def _seat_riders(self) -> None:
-        hosts = {b.job_id: b.runs_on for b in self._batches if b.runs_on}
+        hosts = {b.job_id: b.runs_on for b in self._batches if b.runs_on and not self._steps.suspected(b.job_id)}
         taken = [seat.job_id for seat in (await self._steps.seats()).values()]
         for rider in list(self._riders.values()) if hosts else []:
-            host = min(hosts, key=lambda job_id: (job_id in self._avoided, taken.count(job_id)))
+            host = min(hosts, key=taken.count)
             taken.append(host)
             await self._steps.start(rider.job, rider.name, self._plan.runners, Seat(host, hosts[host]))
             if self._riders.pop(rider.name, None) is None:  # stopped in the meantime

@@ -73,19 +73,18 @@ class Batch:
         self._refuse_impossible(row)
         if row is not None and row.state == "RUNNING" and row.ends_at is not None:
             self._told_to_end_at = row.ends_at - self._signal_before_s
-        before = self.copies
-        self.copies = judge(
+        judged = judge(
             self.job_id,
-            before,
+            self.copies,
             row,
             now=time.time(),
             submitted_at=self._submitted_at,
             told_to_end_at=self._told_to_end_at,
         )
-        self.row = row
-        for name, copy in self.copies.items():
-            if before[name].state in LIVING and copy.state not in LIVING:
-                self.copies[name] = await self._explained(copy, name in stopping)
+        for name, copy in judged.items():
+            if self.copies[name].state in LIVING and copy.state not in LIVING:
+                judged[name] = await self._explained(copy, name in stopping)
+        self.copies, self.row = judged, row  # only now: nobody sees a death before its reason
         if row is not None and not self.living and row.state in QUEUED | REQUEUED:
             await slurm.cancel(self.job_id)  # requeued: its copies have been given up and must not come back
 

@@ -7,7 +7,9 @@ that gets SIGTERM kills its step at once), and whose doing its end was.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
@@ -24,6 +26,9 @@ from agentflow.schedulers.slurm_script import step_command
 from agentflow.schedulers.slurm_states import taken_away
 
 log = logging.getLogger(__name__)
+
+KILL_S = 5.0  # from SIGKILL to the end of a step, on a node that obeys
+SUSPECT_S = 600.0  # sites give a silent node five minutes (SlurmdTimeout); then its jobs end by themselves
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,7 @@ class Steps:
         self._seats: dict[str, Seat] = {}
         self._stopping: set[str] = set()
         self._taken: dict[str, str] = {}  # why a dead step's end was not its own doing; empty: it was
+        self._suspected: dict[str, float] = {}  # jobs whose node did not obey, and since when
 
     async def __aenter__(self) -> Self:
         await self._clients.__aenter__()
@@ -97,23 +103,31 @@ class Steps:
         """TERM to the steps, KILL after the grace; returns when their sruns are gone."""
         living = await self.seats()
         wanted = [n for n in names if n in living]
-        if not wanted:
-            return
         self._stopping.update(wanted)
+        running: dict[str, str] = {}
         try:
             running = await slurm.steps(sorted({living[n].job_id for n in wanted}))
-            if ids := [running[n] for n in wanted if n in running]:
-                await slurm.cancel("--signal=TERM", *ids)
+            await slurm.cancel("--signal=TERM", *(running[n] for n in wanted if n in running))
         except SchedulerError as e:
             log.warning("Steps are killed without warning: %s", e)
         async with anyio.create_task_group() as tasks:
             for name in wanted:
-                tasks.start_soon(self._stop_client, name, grace_s)
+                tasks.start_soon(self._stop_one, name, running.get(name, ""), grace_s)
 
-    async def _stop_client(self, name: str, grace_s: float) -> None:
+    async def _stop_one(self, name: str, step: str, grace_s: float) -> None:
         with anyio.move_on_after(grace_s):
             await self._clients.ended(name)
-        await self._clients.stop([name], grace_s=GRACE_S)
+            return
+        with anyio.move_on_after(KILL_S), suppress(SchedulerError):
+            await slurm.cancel(*([step] if step else []))
+            await self._clients.ended(name)
+            return
+        self._suspected[self._seats[name].job_id] = time.monotonic()
+        await self._clients.stop([name])
+
+    def suspected(self, job_id: str) -> bool:
+        """A step of this job did not end when it was killed: its node may be gone before Slurm knows."""
+        return time.monotonic() - self._suspected.get(job_id, -SUSPECT_S) < SUSPECT_S
 
 
 async def _lost(seat: Seat) -> str:

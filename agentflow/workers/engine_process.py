@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -30,13 +30,20 @@ class EngineProcess:
     """A running engine. Get one from :func:`running`."""
 
     def __init__(
-        self, engine: Engine, spec: StartEngine, port: int, process: guarded.GuardedProcess, log_start: int
+        self,
+        engine: Engine,
+        spec: StartEngine,
+        port: int,
+        process: guarded.GuardedProcess,
+        log_start: int,
+        secret_files: Sequence[Path],
     ) -> None:
         self._engine = engine
         self._spec = spec
         self._port = port
         self._process = process
         self._log_start = log_start
+        self._secret_files = secret_files
         host = f"[{spec.host}]" if ":" in spec.host else spec.host
         self.url = f"http://{host}:{port}"
         self.grace_s = guarded.GRACE_S  # to end in, at the end of the block
@@ -58,6 +65,11 @@ class EngineProcess:
     async def healthy(self, session: aiohttp.ClientSession) -> bool:
         """Whether it says so in time."""
         return await self._get(session, self._engine.health_path) is not None
+
+    def drop_secret_files(self) -> None:
+        """It is up, so it has read them."""
+        for path in self._secret_files:
+            path.unlink(missing_ok=True)
 
     async def load(self, session: aiohttp.ClientSession) -> EngineLoad | None:
         """Its own counters; None when they do not come in time."""
@@ -97,12 +109,12 @@ async def running(engine: Engine, spec: StartEngine) -> AsyncIterator[EngineProc
     port = free_port(spec.host)
     launch = engine.render(spec, port)
     log = Path(spec.log_path)
-    with _secret_files(launch):
-        log_start = _announce(log, launch)
+    log_start = _announce(log, launch)
+    with _files(launch):
         ours = {k: v for k, v in os.environ.items() if k not in NOT_FOR_ENGINES}
         env = {**ours, **launch.env, **launch.secret_env}
         process = await guarded.start(launch.argv, env=env, log=log)
-        started = EngineProcess(engine, spec, port, process, log_start)
+        started = EngineProcess(engine, spec, port, process, log_start, [Path(p) for p in launch.secret_files])
         try:
             yield started
         finally:
@@ -124,15 +136,15 @@ def _announce(log: Path, launch: Launch) -> int:
 
 
 @contextmanager
-def _secret_files(launch: Launch) -> Iterator[None]:
-    """They exist, 0600, while the engine runs."""
-    paths = [Path(p) for p in launch.secret_files]
+def _files(launch: Launch) -> Iterator[None]:
+    """They exist, 0600, at most while the engine runs."""
+    contents = {Path(path): text for path, text in {**launch.files, **launch.secret_files}.items()}
     try:
-        for path in paths:
+        for path, text in contents.items():
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with open(descriptor, "w", encoding="utf-8") as f:
-                f.write(launch.secret_files[str(path)])
+                f.write(text)
         yield
     finally:
-        for path in paths:
+        for path in contents:
             path.unlink(missing_ok=True)

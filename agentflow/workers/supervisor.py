@@ -148,6 +148,7 @@ class Supervisor:
             load = await process.load(session)
             match life.probed(time.monotonic(), healthy=healthy, tokens=None if load is None else tokens(load)):
                 case Up(generation):
+                    process.drop_secret_files()
                     info = WorkerInfo(
                         name=self._name,
                         url=process.url,

@@ -10,10 +10,12 @@ set -euo pipefail
 base=$1 here=$(dirname "$0")
 nodes=${NODES:-2} cpus=${CPUS:-4} gpus=${GPUS:-4} port=${RAY_PORT:-26379} ray=${RAY:-ray}
 head=127.0.0.10 # not 127.0.0.1, which ray.init rewrites to the machine's outer address
-export RAY_AUTH_MODE=disabled RAY_USAGE_STATS_ENABLED=0 RAY_DISABLE_IMPORT_WARNING=1
-# A killed raylet is seen in about two seconds.
-checks='{"health_check_initial_delay_ms":1000,"health_check_period_ms":1000,"health_check_timeout_ms":1000,"health_check_failure_threshold":3}'
+export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=$base/token # it listens on all addresses, as Ray always does
+export RAY_USAGE_STATS_ENABLED=0 RAY_DISABLE_IMPORT_WARNING=1
+# A killed raylet is seen in about five seconds; one that a busy machine starves has half a minute.
+checks='{"health_check_initial_delay_ms":1000,"health_check_period_ms":1000,"health_check_timeout_ms":6000,"health_check_failure_threshold":5}'
 mkdir -p "$base"/log "$base"/run
+[ -e "$base/token" ] || (umask 077 && od -An -N32 -tx1 /dev/urandom | tr -d ' \n' >"$base/token")
 
 try() { # try NAME ARGUMENTS...: a session of its own, by which stop_ray.sh finds all of its processes
   local name=$1

@@ -8,13 +8,16 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.e2e.conftest import ROOT, CommandLine, lines, ours, until
-from tests.e2e.conftest import agentflow as agentflow  # a fixture
+from tests.e2e.conftest import AGENTS, ROOT, CommandLine, lines, ours, until
+from tests.e2e.conftest import agentflow as agentflow  # fixtures
+from tests.e2e.conftest import endpoint as endpoint
+from tests.e2e.conftest import rows as rows
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(480)]
 
@@ -28,8 +31,8 @@ def documented() -> list[list[str]]:
     return [command.replace("examples/", f"{ROOT}/examples/").split() for command in commands]
 
 
-# 5 of a node's 8 cores: two workers do not fit on one node.
-MORE = ("rollout.scheduling_spec={cpu: 5}", "gconfig.max_new_tokens=48", "trial_name=t")
+# A node's 8 cores hold two workers, and the runners in their jobs.
+MORE = ("rollout.scheduling_spec={cpu: 3}", "gconfig.max_new_tokens=48", "trial_name=t")
 RUN = (*documented()[0], *MORE)
 
 
@@ -92,14 +95,14 @@ def logs(agentflow: CommandLine) -> set[str]:
     return {p.stem for p in (agentflow.cwd / "runs" / "agentflow" / "t" / "logs").glob("*.log")}
 
 
-def test_a_node_that_dies_costs_no_episode_and_its_worker_is_replaced(agentflow: CommandLine) -> None:
+def test_a_node_that_dies_with_all_that_ran_there_costs_no_episode_and_all_is_replaced(agentflow: CommandLine) -> None:
     controller = agentflow.background(*RUN, "--max-concurrent", "4")
     until(lambda: len(episodes(agentflow)) >= 2, "two results")
-    where = steps()
-    assert where["worker-0"] != where["worker-1"]
-    kill_node(jobs()[where["worker-0"]])
-    until(lambda: "worker-2" in steps(), "the replacement's start")
-    out, _ = controller.communicate(timeout=300)
+    where, jobs_then = steps(), jobs()
+    nodes = {jobs_then[where[name]] for name in ("worker-0", "worker-1", "runner-0", "runner-1")}
+    assert len(nodes) == 1, "Slurm used to put both workers' jobs on one node"
+    kill_node(nodes.pop())
+    out, _ = controller.communicate(timeout=360)
     assert controller.returncode == 0, out
     last = {(e["item_id"], e["sample_index"]): e for e in episodes(agentflow)}
     assert len(last) == 8
@@ -107,10 +110,27 @@ def test_a_node_that_dies_costs_no_episode_and_its_worker_is_replaced(agentflow:
         e["outcome"] == "scored" or (e["outcome"], e["kind"] in AGENT_SIDE) == ("failed", True) for e in last.values()
     )
     assert sum(bool(e.get("final", True)) for e in episodes(agentflow)) == 8, "an episode counts twice"
-    assert {"worker-0", "worker-1", "worker-2", "worker-0-engine", "worker-2-engine"} <= logs(agentflow)
+    assert {"worker-0", "worker-1", "worker-2", "worker-3", "worker-2-engine", "runner-2", "runner-3"} <= logs(
+        agentflow
+    )
     assert "worker-0" in out, "nobody was told what became of it"
     print(out)
     until(lambda: not ours(str(agentflow.cwd)), "the end of every process of the run")
+    assert not jobs()
+
+
+def test_runners_for_an_existing_endpoint_are_jobs_of_their_own_in_their_own_partition(
+    agentflow: CommandLine, endpoint: str, rows: Callable[..., Path]
+) -> None:
+    where = ("scheduler.type=slurm", "scheduler.slurm.runner_partition=short", "rollout.runners=2")
+    arguments = ("--data", str(rows(6)), "--base-url", endpoint, "--agent-arg", "pause=5", "trial_name=t")
+    controller = agentflow.background("run", f"{AGENTS}:Slow", *arguments, *where)
+    until(lambda: {"runner-0", "runner-1"} <= steps().keys(), "both runners")
+    assert len({steps()["runner-0"], steps()["runner-1"]}) == 2
+    assert set(slurm("squeue", "-h", "-t", "R", "-o", "%P").split()) == {"short"}
+    out, _ = controller.communicate(timeout=120)
+    assert controller.returncode == 0, out
+    assert "6 of 6 episodes" in out
     assert not jobs()
 
 
@@ -156,7 +176,9 @@ echo "exit code $?"
 
 
 def test_a_batch_job_can_hold_a_whole_run_and_ends_it_resumably_before_its_wall_time(agentflow: CommandLine) -> None:
-    command = shlex.join([sys.executable, "-m", "agentflow", *RUN, "--limit", "40"])
+    command = shlex.join(
+        [sys.executable, "-m", "agentflow", *RUN, "--n-samples", "500"]
+    )  # more than any machine plays until then
     (agentflow.cwd / "job.sh").write_text(SCRIPT.format(root=ROOT, command=command))
     job_id = slurm("sbatch", "--parsable", f"--chdir={agentflow.cwd}", str(agentflow.cwd / "job.sh")).strip()
     copies = {"worker-0", "worker-1", "runner-0", "runner-1"}

@@ -251,9 +251,16 @@ async def test_a_500_that_tells_of_a_dead_engine_is_the_infrastructures(house: H
         assert (door.verdict.outcome, door.verdict.kind) == (Outcome.LOST, Kind.UNREACHABLE)
 
 
-async def test_a_stream_whose_last_event_tells_of_a_dead_engine_loses_the_episode(house: HouseMaker) -> None:
-    def dying(ask: Ask) -> Answer:
-        return [*list(chat_chunks("one two three"))[:2], {"error": {"message": ENGINE_DEATH, "code": 500}}]
+@pytest.mark.parametrize("ends", [True, False])
+async def test_a_stream_whose_last_event_tells_of_a_dead_engine_loses_the_episode(
+    house: HouseMaker, ends: bool
+) -> None:
+    async def dying(ask: Ask) -> Answer:
+        events = [*list(chat_chunks("one two three"))[:2], {"error": {"message": ENGINE_DEATH, "code": 500}}]
+        response = await send_events(ask, events, done=ends)
+        if not ends:
+            await asyncio.Event().wait()  # until the agent, which has read the error, goes away
+        return response
 
     async with house(dying) as h:
         door = h.open()

@@ -53,16 +53,18 @@ def raylet(name: str) -> psutil.Process:
     return found
 
 
-def driver_environment(**more: str) -> dict[str, str]:
-    """For a script that imports agentflow as this process does."""
-    return {**os.environ, "PYTHONPATH": REPOSITORY, **more}
-
-
-def driver(code: str, *arguments: str, **env: str) -> subprocess.Popen[str]:
-    """Another controller, as a script."""
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments], env=driver_environment(**env), stdout=subprocess.PIPE, text=True
+@contextmanager
+def driver(code: str, *arguments: str, **env: str) -> Iterator[subprocess.Popen[str]]:
+    """Another controller, as a script; killed at the end of the block if it still runs."""
+    command = [sys.executable, "-c", code, *arguments]
+    process = subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": REPOSITORY, **env}, stdout=subprocess.PIPE, text=True
     )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 async def until(scheduler: RayScheduler, state: State, *names: str) -> list[Copy]:

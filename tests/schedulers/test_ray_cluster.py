@@ -16,6 +16,7 @@ from processes import alive, family, pids, wait_gone
 from ray_nodes import NODES, base, config, until
 
 from agentflow.errors import SchedulerError
+from agentflow.schedulers import ray_cluster
 from agentflow.schedulers.base import Job, Resources, Scheduler, State
 from agentflow.schedulers.ray_cluster import RayScheduler
 
@@ -203,6 +204,19 @@ async def test_the_users_code_travels_by_runtime_env(tmp_path: Path) -> None:
         await scheduler.start(job(tmp_path, sys.executable, "-c", code))
         await until(scheduler, State.EXITED, "job-0")
     assert (tmp_path / "job-0.log").read_text() == "an agent\nTrue high\n"
+
+
+async def test_a_runtime_env_that_cannot_be_had_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SchedulerError, match=r"Ray at .* cannot be used: .*/nowhere"):
+        await RayScheduler(config("scheduler.ray.runtime_env={working_dir: /nowhere}")).__aenter__()
+
+
+async def test_a_process_that_ray_does_not_start_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_cluster, "START_S", 3)
+    async with RayScheduler(config("scheduler.ray.runtime_env={py_executable: /nowhere/python}")) as scheduler:
+        await scheduler.start(job(tmp_path, "true"))
+        (copy,) = await until(scheduler, State.FAILED, "job-0")
+    assert copy.reason == f"job-0 had a place on {copy.node}, but Ray started no process there in 3 s"
 
 
 async def test_a_copy_runs_this_agentflow_with_the_jobs_own_folders(tmp_path: Path) -> None:

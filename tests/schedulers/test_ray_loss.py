@@ -56,34 +56,34 @@ async def test_a_node_that_dies_is_seen_and_its_copy_runs_elsewhere_later(tmp_pa
             (copy,) = await until(scheduler, State.GONE, "job-0")
             assert copy.reason == "job-0 is gone with its node 127.0.0.15, which died or left the Ray cluster"
             await anyio.to_thread.run_sync(wait_gone, everyone)
-            assert (await scheduler.copies())["other-0"].state is State.RUNNING
+            other = (await scheduler.copies())["other-0"]
+            assert other.state is State.RUNNING, other.reason
 
 
 def test_sigkill_of_the_controller_leaves_no_process(tmp_path: Path) -> None:
     base()
-    controller = driver(CONTROLLER, str(tmp_path), *family(tmp_path / "pids"))
-    everyone = pids(tmp_path / "pids", 2 * FAMILY_SIZE, limit_s=240)
-    controller.kill()
-    controller.wait()
+    with driver(CONTROLLER, str(tmp_path), *family(tmp_path / "pids")) as controller:
+        everyone = pids(tmp_path / "pids", 2 * FAMILY_SIZE, limit_s=240)
+        controller.kill()
     wait_gone(everyone)
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_a_ray_that_is_started_here_ends_with_its_controller(tmp_path: Path, end: signal.Signals) -> None:
     base()
-    controller = driver(CONTROLLER, str(tmp_path), *family(tmp_path / "pids"), RAY_ADDRESS="")
-    assert controller.stdout is not None
-    names = {p: psutil.Process(p).name() for p in json.loads(controller.stdout.readline())}
-    assert {"raylet", "gcs_server"} <= set(names.values())
-    # After a SIGKILL two agents of Ray try for a minute to tell its dead head of their dead raylet, and then end.
-    everyone = [p for p, name in names.items() if end is signal.SIGTERM or not name.startswith("ray::")]
-    everyone += pids(tmp_path / "pids", 2 * FAMILY_SIZE, limit_s=240)
-    controller.send_signal(end)
-    if end is signal.SIGTERM:
-        assert controller.stdout.readline() == "left in order\n"
+    with driver(CONTROLLER, str(tmp_path), *family(tmp_path / "pids"), RAY_ADDRESS="") as controller:
+        assert controller.stdout is not None
+        names = {p: psutil.Process(p).name() for p in json.loads(controller.stdout.readline())}
+        assert {"raylet", "gcs_server"} <= set(names.values())
+        # After a SIGKILL two agents of Ray try for a minute to tell its dead head of their dead raylet, and then end.
+        everyone = [p for p, name in names.items() if end is signal.SIGTERM or not name.startswith("ray::")]
+        everyone += pids(tmp_path / "pids", 2 * FAMILY_SIZE, limit_s=240)
         controller.send_signal(end)
-        assert controller.stdout.readline() == "still ours\n"
-    assert controller.wait(60) == (0 if end is signal.SIGTERM else -end)
+        if end is signal.SIGTERM:
+            assert controller.stdout.readline() == "left in order\n"
+            controller.send_signal(end)
+            assert controller.stdout.readline() == "still ours\n"
+        assert controller.wait(60) == (0 if end is signal.SIGTERM else -end)
     wait_gone(everyone)
     assert alive(int((base() / "run" / "head.pid").read_text()))  # somebody else's
 

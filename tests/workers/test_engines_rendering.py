@@ -142,7 +142,7 @@ def test_the_key_of_sglang_travels_in_a_file_beside_the_log_alone() -> None:
 
 def test_sglang_is_told_not_to_log_its_key(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     made = SGLANG.render(spec(backend="sglang:d1"), 21000)
-    settings = json.loads(made.secret_files[made.env["SGLANG_LOGGING_CONFIG_PATH"]])
+    settings = json.loads(made.files[made.env["SGLANG_LOGGING_CONFIG_PATH"]])
     before = logging.getLogger().handlers[:]
     try:
         logging.config.dictConfig(settings)

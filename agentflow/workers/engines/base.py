@@ -14,11 +14,17 @@ from agentflow.channel.messages import EngineLoad, StartEngine
 
 @dataclass(frozen=True)
 class Launch:
-    """A rendered command. ``secret_env`` and the contents of ``secret_files`` (written 0600) are never shown."""
+    """A rendered command. ``secret_env`` and the contents of ``secret_files`` are never shown.
+
+    Args:
+        files: contents of files that it reads, by path; they exist while it runs. Written 0600.
+        secret_files: the same, but they exist only until it is healthy: it has read them then.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     secret_env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
     secret_files: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -96,7 +96,8 @@ class Sglang:
         return Launch(
             tuple(argv),
             {**flags.ENVIRONMENT, "SGLANG_LOGGING_CONFIG_PATH": log_file},
-            secret_files={key_file: f"api-key: {json.dumps(spec.api_key)}\n", log_file: logging_config(level)},
+            files={log_file: logging_config(level)},
+            secret_files={key_file: f"api-key: {json.dumps(spec.api_key)}\n"},
         )
 
     def model_name(self, spec: StartEngine) -> str:

@@ -85,7 +85,7 @@ async def _play(request: Request, run_dir: Path | None, force: bool) -> int:
     for note in request.notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     with ExitStack() as stack:
-        screen = _Screen(console, stack)
+        screen = _Screen(console, stack, request.config.rollout.failed_reward)
         watcher = Watcher(on_plan=screen.planned, on_result=screen.result, on_message=screen.message)
         evaluation = await _until_second_signal(request, watcher, screen, run_dir, force)
     if evaluation is None:
@@ -102,10 +102,11 @@ async def _play(request: Request, run_dir: Path | None, force: bool) -> int:
 class _Screen:
     """What a terminal sees of a run: a status line until the plan is known, then the progress."""
 
-    def __init__(self, console: Console, stack: ExitStack) -> None:
+    def __init__(self, console: Console, stack: ExitStack, failed_reward: float) -> None:
         self.plan: Plan | None = None
         self._console = console
         self._stack = stack
+        self._failed_reward = failed_reward
         self._progress: Progress | None = None
 
     def planned(self, plan: Plan) -> None:
@@ -120,7 +121,9 @@ class _Screen:
             highlight=False,
             soft_wrap=True,
         )
-        self._progress = self._stack.enter_context(Progress(plan.owed, console=self._console))
+        self._progress = self._stack.enter_context(
+            Progress(plan.owed, console=self._console, failed_reward=self._failed_reward)
+        )
 
     def result(self, result: Any) -> None:
         if self._progress is not None:

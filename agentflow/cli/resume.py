@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ def command(run_dir: Path, overrides: tuple[str, ...], force: bool, **options: A
     from agentflow.errors import UsageError
     from agentflow.store import read_manifest
 
+    run_dir = run_dir.absolute()
     manifest = read_manifest(run_dir)
     if not manifest.agent_path:
         raise UsageError(
@@ -48,5 +50,8 @@ def command(run_dir: Path, overrides: tuple[str, ...], force: bool, **options: A
             raise UsageError(f"The agent's argument {name} is a secret and not stored: add workflow_kwargs.{name}=...")
     if settings.reward_fn is not None:
         kwargs = {**kwargs, "reward_fn": settings.reward_fn}
+    if manifest.cwd and os.path.isdir(manifest.cwd) and not os.path.samefile(manifest.cwd, "."):
+        os.chdir(manifest.cwd)  # what the agent and the configuration name by relative paths is there
+        notes.append(f"In {manifest.cwd}, where the run was begun.")
     request = foreground.Request(settings, manifest.agent_path, kwargs, manifest.data.source or None, notes)
     return foreground.play(request, run_dir=run_dir, force=force)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,8 @@ def command(
     from agentflow.controller.options import overrides_of
     from agentflow.workflows.ready_made import is_ready_made, path_of
 
-    agent = arguments[0] if arguments and "=" not in arguments[0] else None
+    first = arguments[0] if arguments else ""
+    agent = first if first and ("=" not in first or os.path.isfile(first.partition(":")[0])) else None
     overrides = arguments[1:] if agent is not None else arguments
     stray = [a for a in overrides if "=" not in a]
     if stray:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 
 class Section(BaseModel):
@@ -57,6 +57,12 @@ def _as_urls(value: Any) -> Any:
     return urls
 
 
+def _of_64_bits(value: int) -> int:
+    if not -(2**63) <= value < 2**63:
+        raise ValueError("must be a whole number of 64 bits, as engines take for a seed")
+    return value
+
+
 def _count_or(*words: str) -> BeforeValidator:
     def check(value: Any) -> Any:
         if isinstance(value, str) and value in words:
@@ -72,7 +78,7 @@ def _count_or(*words: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-Whole = Annotated[int, BeforeValidator(no_bool)]
+Whole = Annotated[int, BeforeValidator(no_bool), AfterValidator(_of_64_bits)]
 Natural = Annotated[int, BeforeValidator(no_bool), Field(ge=0)]
 Count = Annotated[int, BeforeValidator(no_bool), Field(ge=1)]
 Number = Annotated[float, BeforeValidator(no_bool)]

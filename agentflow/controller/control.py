@@ -40,7 +40,7 @@ LOOPBACK = "127.0.0.1"
 class Peer:
     """A connected process. ``post`` never blocks: what is in flight to a peer is bounded by what admission lets in."""
 
-    def __init__(self, hello: Hello, outbox: MemoryObjectSendStream[Message]) -> None:
+    def __init__(self, hello: Hello, outbox: MemoryObjectSendStream[bytes]) -> None:
         self.hello = hello
         self.said_goodbye: Goodbye | None = None
         self.hung_up = False
@@ -52,9 +52,13 @@ class Peer:
         return self.hello.name
 
     def post(self, message: Message) -> None:
-        """Send; a message to a peer that is going away is dropped, and its leaving is news of its own."""
+        """Send; a message to a peer that is going away is dropped, and its leaving is news of its own.
+
+        Encoded here and now: what has no encoding is an error of the caller, not of the channel.
+        """
+        frame = encode(message)
         try:
-            self._outbox.send_nowait(message)
+            self._outbox.send_nowait(frame)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             log.debug("%s went away before %s was sent", self.name, type(message).__name__)
 
@@ -129,7 +133,7 @@ def _connection_handler(
         await socket.prepare(request)
         hello = await _hello(socket)
         if hello is not None:
-            outbox, inbox = anyio.create_memory_object_stream[Message](math.inf)
+            outbox, inbox = anyio.create_memory_object_stream[bytes](math.inf)
             peer = Peer(hello, outbox)
             if receiver.joined(peer):
                 await _serve(receiver, peer, socket, inbox)
@@ -150,13 +154,13 @@ async def _hello(socket: web.WebSocketResponse) -> Hello | None:
 
 
 async def _serve(
-    receiver: Receiver, peer: Peer, socket: web.WebSocketResponse, inbox: MemoryObjectReceiveStream[Message]
+    receiver: Receiver, peer: Peer, socket: web.WebSocketResponse, inbox: MemoryObjectReceiveStream[bytes]
 ) -> None:
     async def write() -> None:
         async with inbox:
-            async for message in inbox:
+            async for frame in inbox:
                 try:
-                    await socket.send_bytes(encode(message))
+                    await socket.send_bytes(frame)
                 except ConnectionError:
                     return
         await socket.close()

@@ -172,7 +172,7 @@ async def _play(
             if changed and not force:
                 raise ResumeRefusedError(_refusal(controller.run_dir, changed))
             manifest = msgspec.structs.replace(
-                manifest, run_id=begun.run_id, created_at=begun.created_at, command=begun.command
+                manifest, run_id=begun.run_id, created_at=begun.created_at, command=begun.command, cwd=begun.cwd
             )
         check_group_by(config.valid_dataset.group_by, dataset.raw(0), dataset.source)
         await controller.store.write_manifest(manifest)

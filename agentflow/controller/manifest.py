@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Sequence
@@ -50,6 +51,7 @@ def manifest_of(
         agent_path=agent.path if agent else "",
         agent_kwargs=without_secrets(agent.kwargs) if agent else {},
         command=tuple(without_secrets(list(command))),
+        cwd=os.getcwd(),
         git=git_state(Path.cwd()),
         rules=rules_of(config),
         data=DataInfo(source),

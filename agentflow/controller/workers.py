@@ -41,6 +41,7 @@ from agentflow.workers.external import probe
 log = logging.getLogger(__name__)
 
 PROBE_TIMEOUT_S = 30.0
+NO_NAME = "OPENAI_API_KEY"  # what api_key_env is when nobody set it: there may be no key then
 
 
 async def existing_endpoints(config: Config) -> list[WorkerInfo]:
@@ -54,6 +55,8 @@ async def existing_endpoints(config: Config) -> list[WorkerInfo]:
         named += [(name, url, role.model, role.api_key_env) for url in role.base_url]
     found = []
     for number, (role_name, url, model, key_env) in enumerate(named):
+        if key_env != NO_NAME and key_env not in os.environ:
+            raise UsageError(f"The key of {url} was to be in the environment variable {key_env}, which is not set.")
         info = await probe(url, os.environ.get(key_env, ""), model, PROBE_TIMEOUT_S)
         found.append(msgspec.structs.replace(info, name=f"endpoint-{number}", role=role_name))
     for one, other in pairwise(found):

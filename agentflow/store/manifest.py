@@ -83,6 +83,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         agent_kwargs: its constructor's arguments.
         rules: model, sampling and the like, as they decided the score; ``config`` holds everything else.
         command: the command line; empty from Python.
+        cwd: the working directory, to which relative paths of the configuration and of the agent belong.
         git: None without git.
         format: version of the layout of the run directory.
     """
@@ -95,6 +96,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     agent_path: str = ""
     agent_kwargs: dict[str, Any] = {}
     command: tuple[str, ...] = ()
+    cwd: str = ""
     git: GitState | None = None
     format: int = FORMAT
     rules: Rules

@@ -16,7 +16,7 @@ import msgspec
 from anyio import to_thread
 
 from agentflow.episode import EpisodeResult, Outcome
-from agentflow.errors import RunExistsError, StoreError
+from agentflow.errors import RunExistsError, StoreError, UsageError
 from agentflow.store.files import (
     EPISODES,
     LOCK,
@@ -185,7 +185,8 @@ def _make(run_dir: Path, manifest: Manifest) -> RunLock:
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
     except OSError as e:
-        raise write_error(run_dir, e) from e
+        place = "set cluster.fileroot to a folder that can be written"
+        raise UsageError(f"The run directory {run_dir} cannot be made ({e.strerror or e}): {place}.") from e
     lock = RunLock.acquire(run_dir)
     try:
         if _is_run(run_dir):

@@ -30,3 +30,16 @@ async def test_roles_may_have_models_of_their_own() -> None:
             None, [f"base_url={one.url}", f"roles.judge.base_url={other.url}", "roles.judge.model=judge"]
         )
         assert [w.model for w in await existing_endpoints(config)] == ["qwen-8b", "judge"]
+
+
+@pytest.mark.asyncio
+async def test_a_key_that_was_named_and_is_not_there_is_not_left_out_without_a_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("MY_KEY", raising=False)
+    async with scripted(serving("m")) as server:
+        config, _ = load_config(None, [f"base_url={server.url}", "api_key_env=MY_KEY"])
+        with pytest.raises(UsageError, match="MY_KEY, which is not set"):
+            await existing_endpoints(config)
+        monkeypatch.setenv("MY_KEY", "secret")
+        assert (await existing_endpoints(config))[0].api_key == "secret"

@@ -182,3 +182,24 @@ def test_an_inline_agent_that_holds_the_loop_cannot_hold_up_ctrl_c(
     out, _ = controller.communicate(timeout=60)
     assert controller.returncode == 130
     assert "Stopped at once" in out
+
+
+def test_a_resume_from_another_directory_plays_where_the_run_was_begun(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    here = agentflow.cwd / "begun=here"  # not KEY=VALUE: there is a file
+    here.mkdir()
+    (here / "agent.py").write_text(
+        "class Reader:\n    async def run(self, data): return float(open('beside.txt').read())\n"
+    )
+    (here / "beside.txt").write_text("0.5")
+    data = rows(2)
+    agentflow.cwd = here
+    done = agentflow("run", str(here / "agent.py"), "--data", str(data), "--base-url", endpoint, "trial_name=t")
+    assert done.code == 0, done.err
+    agentflow.cwd = here.parent
+    done = agentflow("resume", str(here / "runs/agentflow/t"), "--n-samples", "2")
+    assert done.code == 0, done.err
+    assert f"In {here}" in done.out
+    written = lines(here / "runs/agentflow/t/episodes.jsonl")
+    assert [(e["outcome"], e["reward"]) for e in written] == [("scored", 0.5)] * 4

@@ -124,6 +124,8 @@ def test_an_endpoint_that_dies_makes_lost_episodes_and_exit_code_3_and_a_resume_
         (["show", "nowhere"], ["nowhere"]),
         (["run", f"{AGENTS}:Quick", "--config", "nowhere.yaml"], ["nowhere.yaml"]),
         (["run", f"{AGENTS}:Quick", "--backend", "llamacpp:d1", "--model", "nowhere.gguf"], ["nowhere.gguf"]),
+        (["run", f"{AGENTS}:Quick", "--seed", "99999999999999999999"], ["seed"]),
+        (["run", f"{AGENTS}:Quick", "cluster.fileroot=/dev/null"], ["/dev/null", "cluster.fileroot"]),
         (["serve", "--backend", "llamacpp:d1", "--model", "nowhere.gguf"], ["nowhere.gguf"]),
     ],
 )

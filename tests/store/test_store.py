@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from agentflow.episode import Outcome
-from agentflow.errors import RunExistsError, RunLockedError, StoreError
+from agentflow.errors import RunExistsError, RunLockedError, StoreError, UsageError
 from agentflow.store import Store, read_attempts, read_calls, read_manifest, read_results
 
 
@@ -367,7 +367,7 @@ async def test_a_disk_without_room_is_one_sentence(tmp_path, manifest, result):
 @pytest.mark.asyncio
 async def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path, manifest):
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="Cannot write"):
+    with pytest.raises(UsageError, match="cannot be made"):
         async with Store.create(tmp_path / "file" / "run", manifest):
             pass
 

@@ -91,7 +91,14 @@ def check_agent(imported: ImportedAgent) -> LoadedAgent:
         modules[f"<argument {name} of {label}, given from Python>"] = hashlib.sha256(pickled).hexdigest()
     if spec.pickled:  # a class from a notebook has no file to hash
         modules[f"<{label}, given from Python>"] = hashlib.sha256(spec.pickled).hexdigest()
-    info = AgentInfo(label, _is_async(run), modules, _dataset(target, imported.roots[0]), _group_by(target))
+    info = AgentInfo(
+        label,
+        _is_async(run),
+        modules,
+        dataset=_dataset(target, imported.roots[0]),
+        group_by=_group_by(target),
+        headline="pass^k" if getattr(target, "headline", None) == "pass^k" else "",
+    )
     return LoadedAgent(info, new, wanted)
 
 

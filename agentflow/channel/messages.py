@@ -44,6 +44,7 @@ class AgentInfo(msgspec.Struct, frozen=True):
         modules: sha256 by file of the project modules that the agent imports.
         dataset: the data set that the class names as its own (``dataset = "problems.jsonl"``); a path is absolute.
         group_by: columns of it by which the class wants its score broken down (``group_by = ("level",)``).
+        headline: ``pass^k`` where that is what the class wants to be quoted by (``headline = "pass^k"``), else empty.
     """
 
     name: str
@@ -51,6 +52,7 @@ class AgentInfo(msgspec.Struct, frozen=True):
     modules: dict[str, str] = {}
     dataset: str = ""
     group_by: tuple[str, ...] = ()
+    headline: str = ""
 
 
 class WorkerInfo(msgspec.Struct, frozen=True):

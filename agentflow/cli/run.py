@@ -17,6 +17,10 @@ from agentflow.cli.selection import selection_options
 @selection_options
 @click.option("--seed", type=int, metavar="N", help="Seed of the order and of every request.")
 @click.option("--group-by", multiple=True, metavar="COLUMN", help="Break the score down by a column; repeatable.")
+@click.option(
+    "--item-metric", multiple=True, metavar="FUNCTION", help="file.py:function of an item's results; repeatable."
+)
+@click.option("--run-metric", multiple=True, metavar="FUNCTION", help="file.py:function of all results; repeatable.")
 @click.option("--n-samples", type=int, metavar="N", help="Episodes an item.")
 @click.option("--max-concurrent", metavar="N|auto", help="Episodes at once.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="Most time for one episode.")

@@ -10,7 +10,7 @@ from agentflow.allocation import Allocation, parse_backend
 from agentflow.config.cluster import ClusterConfig, SchedulerConfig
 from agentflow.config.data import ActorConfig, ValidDataset
 from agentflow.config.engines import LlamaCpp, Sglang, Vllm
-from agentflow.config.fields import Section, Urls, Whole
+from agentflow.config.fields import Section, Texts, Urls, Whole
 from agentflow.config.rollout import RolloutConfig
 from agentflow.config.sampling import GenerationConfig, Role
 from agentflow.config.secrets import without_secrets
@@ -44,6 +44,8 @@ class Config(Section):
     vllm: Vllm = Field(default_factory=Vllm, description="settings of vLLM")
     valid_dataset: ValidDataset = Field(default_factory=ValidDataset, description="the data")
     roles: dict[str, Role] = Field(default_factory=dict, description="further models, by role")
+    item_metrics: Texts = Field(default=(), description="functions of the results of one item: `metrics.py:spread`")
+    run_metrics: Texts = Field(default=(), description="functions of all results: `metrics.py:hardest`")
     stats_logger: dict[str, Any] = Field(default_factory=dict, description="accepted, without effect")
 
     @field_validator("experiment_name", "trial_name")

@@ -7,6 +7,7 @@ made by the pure parts beside this file (board, placement, admission, retry, sub
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -15,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
+import msgspec
 
 from agentflow.agents.spec import agent_spec
 from agentflow.channel.client import Address
@@ -33,6 +35,7 @@ from agentflow.datasets import rows_dataset
 from agentflow.episode import EpisodeResult, Item
 from agentflow.errors import AgentLoadError, WaitTimeoutError
 from agentflow.metrics import Scoring, Summary, stats, summarize
+from agentflow.metrics.functions import Functions, check_functions, own_metrics
 from agentflow.schedulers import make_scheduler
 from agentflow.schedulers.base import Scheduler
 from agentflow.store import Manifest, Store, counted, owed
@@ -66,7 +69,7 @@ class Controller(Conductor):
             for row in rows:
                 controller.submit(row, workflow=MathAgent, group_size=8)
             results = await controller.wait(len(rows), timeout=3600)
-            print(tabulate_stats(controller.export_stats()))
+            print(tabulate_stats(await controller.export_stats()))
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Controller(Conductor):
         on_message: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(config, run_dir or launch.run_directory(config), on_result, on_message)
+        self._functions = Functions(config.item_metrics, config.run_metrics, os.getcwd())
         self._manifest = manifest or manifest_of(config)
         self._resume = resume
         self._stack = AsyncExitStack()
@@ -101,6 +105,8 @@ class Controller(Conductor):
 
     async def _open(self) -> None:
         self._failure = None
+        if self._functions:
+            await anyio.to_thread.run_sync(check_functions, self._functions, abandon_on_cancel=True)
         enter = self._stack.enter_async_context
         opened = Store.open(self.run_dir) if self._resume else Store.create(self.run_dir, self._manifest)
         self._store = await enter(opened)
@@ -218,19 +224,24 @@ class Controller(Conductor):
             "lost, call wait again."
         )
 
-    def summary(self, item_ids: Sequence[str] = ()) -> Summary:
+    async def summary(self, item_ids: Sequence[str] = (), headline: str = "") -> Summary:
         """All metrics over what is stored now.
 
         Args:
             item_ids: the items of the run; all that there are results of when not given.
+            headline: what the agent wants to be quoted by.
         """
         rollout, n_samples = self.config.rollout, self.config.n_samples
-        scoring = Scoring(rollout.failed_reward, rollout.reward_range, n_samples, len(item_ids) or None)
-        return summarize(counted(self._store.results.values(), item_ids, n_samples), scoring)
+        scoring = Scoring(rollout.failed_reward, rollout.reward_range, n_samples, len(item_ids) or None, headline)
+        summary = summarize(counted(self._store.results.values(), item_ids, n_samples), scoring)
+        if self._functions:
+            own = await anyio.to_thread.run_sync(own_metrics, self.run_dir, self._functions, abandon_on_cancel=True)
+            summary = msgspec.structs.replace(summary, own=own)
+        return summary
 
-    def export_stats(self) -> dict[str, float]:
+    async def export_stats(self) -> dict[str, float]:
         """A flat dict of metrics: ``reward``, ``reward/stderr``, ``pass@1``, ``episodes/scored``, ..."""
-        return stats(self.summary())
+        return stats(await self.summary())
 
     # --- for the evaluation of a whole data set ---
 

@@ -183,7 +183,7 @@ async def _play(
         async with background() as tasks:
             tasks.start_soon(_stop_when_asked, controller, watcher)
             await controller.finished()
-        summary = controller.summary(dataset.ids)
+        summary = await controller.summary(dataset.ids, info.headline)
         await controller.store.write_summary(msgspec.to_builtins(summary))
         still_owed = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)
         return Evaluation(
@@ -283,7 +283,8 @@ async def evaluate(
         force: resume although what decides the score has changed.
         options: the command line's options with underscores (``limit``, ``n_samples``, ``model``, ``base_url``,
             ``backend``, ``max_concurrent``, ``timeout``, ``seed``, ``shuffle``, ``api_key_env``, ``reward``,
-            ``group_by``, ``prompt_column``, ``answer_column``, ``template``), on top of ``config``.
+            ``group_by``, ``item_metric``, ``run_metric``, ``prompt_column``, ``answer_column``, ``template``), on top
+            of ``config``.
 
     Raises:
         AgentflowError: see :mod:`agentflow.errors`.

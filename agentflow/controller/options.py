@@ -22,6 +22,8 @@ KEYS = {
     "runners": "rollout.runners",
     "reward": "reward_fn",
     "group_by": "valid_dataset.group_by",
+    "item_metric": "item_metrics",
+    "run_metric": "run_metrics",
     "prompt_column": "valid_dataset.prompt_column",
     "answer_column": "valid_dataset.answer_column",
     "template": "valid_dataset.template",

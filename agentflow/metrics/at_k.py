@@ -18,6 +18,10 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
+from agentflow.metrics.interval import Interval, item_mean
+
+PASS_HAT = "pass^k"  # as a headline
+
 
 class AtK(msgspec.Struct, frozen=True):
     """One estimate, averaged over items.
@@ -25,11 +29,13 @@ class AtK(msgspec.Struct, frozen=True):
     Args:
         value: None where no item has k valid episodes.
         items: how many items have.
+        ci95: over items, as :mod:`agentflow.metrics.interval` has it; None with fewer than two.
     """
 
     k: int
     value: float | None
     items: int
+    ci95: Interval | None = None
 
 
 def pass_at_k(n: int, c: int, k: int) -> float | None:
@@ -53,17 +59,22 @@ def best_of_k(rewards: Sequence[float], k: int) -> float | None:
     return math.fsum(math.comb(i - 1, k - 1) / all_ways * reward for i, reward in enumerate(sorted(rewards), 1))
 
 
-def powers_of_two(n: int) -> list[int]:
-    """1, 2, 4, ... up to n."""
-    return [1 << i for i in range(n.bit_length())]
+def shown_ks(n: int) -> list[int]:
+    """The k of a table: 1 to 4, the powers of two, and n itself; none above n."""
+    return sorted({k for k in (1, 2, 3, 4, *(1 << i for i in range(n.bit_length())), n) if 1 <= k <= n})
 
 
 def over_items(
-    items: Collection[Sequence[float]], n_samples: int, value: Callable[[Sequence[float], int], float | None]
+    items: Collection[Sequence[float]],
+    n_samples: int,
+    value: Callable[[Sequence[float], int], float | None],
+    value_range: tuple[float, float] = (0.0, 1.0),
 ) -> list[AtK]:
-    """For k = 1, 2, 4, ... <= n_samples: the mean of ``value(rewards, k)`` over the items where it is defined."""
+    """For each k of :func:`shown_ks`: the mean of ``value(rewards, k)`` over the items where it is defined."""
     estimates = []
-    for k in powers_of_two(n_samples):
-        defined = [v for rewards in items if (v := value(rewards, k)) is not None]
-        estimates.append(AtK(k, math.fsum(defined) / len(defined) if defined else None, len(defined)))
+    for k in shown_ks(n_samples):
+        defined = [(rewards, v) for rewards in items if (v := value(rewards, k)) is not None]
+        # With k = 1 the value is the mean of the rewards themselves, which tell more about the interval.
+        mean = item_mean([rewards if k == 1 else [v] for rewards, v in defined], value_range)
+        estimates.append(AtK(k, mean.mean, mean.items, mean.ci95))
     return estimates

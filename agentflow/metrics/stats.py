@@ -18,6 +18,7 @@ def stats(summary: Summary) -> dict[str, float]:
         - ``episodes/<outcome>``, ``episodes/expected``, ``episodes/missing``, ``episodes/retried``,
           ``episodes/timeout_share``; ``failed/<kind>``, ``lost/<kind>``
         - ``pass@<k>``, ``pass^<k>``, or ``best@<k>``; ``metrics/<name>`` with ``/stderr`` and ``/n`` (episodes)
+        - of the user's own functions ``item_metrics/<name>`` with ``/stderr`` and ``/items``; ``run_metrics/<name>``
         - of the default role: ``tokens/prompt``, ``tokens/completion``, ``tokens/cached``, ``tokens/cached_share``,
           ``calls/total``, ``calls/per_episode``, ``calls/tool_calls``, ``calls/truncated``, ``calls/truncation_rate``,
           ``latency/p50`` (``p90``, ``p99``), ``ttft/p50``; of another role the same behind ``role/<role>/``
@@ -65,6 +66,12 @@ def _pairs(s: Summary) -> Pairs:
         yield f"metrics/{name}", mean.mean
         yield f"metrics/{name}/stderr", mean.stderr
         yield f"metrics/{name}/n", mean.episodes
+    for name, mean in s.own.of_item.items():
+        yield f"item_metrics/{name}", mean.mean
+        yield f"item_metrics/{name}/stderr", mean.stderr
+        yield f"item_metrics/{name}/items", mean.items
+    for name, number in s.own.of_run.items():
+        yield f"run_metrics/{name}", number
     for role, use in s.roles.items():
         yield from _role("" if role == DEFAULT_ROLE else f"role/{role}/", use)
     for worker in s.workers:

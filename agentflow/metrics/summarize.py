@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from agentflow.episode import Call, EpisodeResult, Kind, Outcome
-from agentflow.metrics.at_k import AtK, best_of_k, over_items, pass_at_k, pass_hat_k
+from agentflow.metrics.at_k import PASS_HAT, AtK, best_of_k, over_items, pass_at_k, pass_hat_k
 from agentflow.metrics.interval import Interval, ItemMean, item_mean
 from agentflow.metrics.summary import KindCount, Scoring, Summary, WarningCount, WorkerUse
 from agentflow.metrics.usage import role_uses, worker_use
@@ -41,6 +41,7 @@ def summarize(results: Iterable[EpisodeResult], scoring: Scoring) -> Summary:
     binary = all(r.reward in (0.0, 1.0) for r in ended if r.outcome is Outcome.SCORED)
     passes = _passes(ended) if binary else []
     return Summary(
+        headline=PASS_HAT if binary and scoring.headline == PASS_HAT else "reward",
         reward=item_mean(rewards.values(), scoring.reward_range),
         bounds=_bounds(ended, rewards, scoring) if counts[Outcome.LOST] else None,
         coverage=counted / max(expected, len(ended)) if expected else None,
@@ -55,7 +56,7 @@ def summarize(results: Iterable[EpisodeResult], scoring: Scoring) -> Summary:
         binary=binary,
         pass_at=_passing(passes, scoring.n_samples, pass_at_k) if binary else [],
         pass_hat=_passing(passes, scoring.n_samples, pass_hat_k) if binary else [],
-        best_of=[] if binary else over_items(rewards.values(), scoring.n_samples, best_of_k),
+        best_of=[] if binary else over_items(rewards.values(), scoring.n_samples, best_of_k, scoring.reward_range),
         metrics=_metrics(ended),
         roles=role_uses(ended),
         workers=_workers(ended, scoring),

@@ -20,12 +20,14 @@ class Scoring:
         reward_range: lowest and highest possible reward, for the bounds of lost episodes.
         n_samples: episodes an item was to have.
         n_items: how many items the run was to have; None: those that were seen.
+        headline: ``pass^k`` where the agent wants to be quoted by that; else empty.
     """
 
     failed_reward: float = 0.0
     reward_range: tuple[float, float] = (0.0, 1.0)
     n_samples: int = 1
     n_items: int | None = None
+    headline: str = ""
 
 
 class KindCount(msgspec.Struct, frozen=True):
@@ -100,13 +102,28 @@ class WorkerUse(msgspec.Struct, frozen=True):
     cached_share: float | None = None
 
 
+class OwnMetrics(msgspec.Struct, frozen=True):
+    """What the user's own metric functions returned.
+
+    Args:
+        of_item: means over items, by ``function`` or ``function/key``.
+        of_run: single numbers, named likewise.
+        missing: path of a function -> why there is nothing of it, a clause or a sentence.
+    """
+
+    of_item: dict[str, ItemMean] = {}
+    of_run: dict[str, float] = {}
+    missing: dict[str, str] = {}
+
+
 class Summary(msgspec.Struct, frozen=True):
     """All numbers of a run.
 
     Args:
-        reward: the headline, over items: each item's mean over its counted episodes, where a failed one counts
+        headline: ``pass^k`` where the agent wants to be quoted by that and all rewards are 0 or 1; else ``reward``.
+        reward: the mean, over items: each item's mean over its counted episodes, where a failed one counts
             ``failed_reward``; lost, rejected and cancelled episodes are not counted.
-        bounds: what the headline would be had every lost episode got the lowest, or the highest, possible reward;
+        bounds: what ``reward`` would be had every lost episode got the lowest, or the highest, possible reward;
             None when none is lost.
         coverage: counted episodes by expected ones; None when none was expected.
         expected: episodes that the run was to have.
@@ -119,9 +136,11 @@ class Summary(msgspec.Struct, frozen=True):
         metrics: named metrics, over the scored episodes that have them.
         groups: breakdown column -> value -> headline of its items.
         lowest: id of a scored episode with the lowest reward: one to look at.
+        own: the user's own metric functions.
         elapsed_s: from the first start of an episode to the last end; with a pause where a run was resumed.
     """
 
+    headline: str
     reward: ItemMean
     bounds: Interval | None
     coverage: float | None
@@ -144,6 +163,7 @@ class Summary(msgspec.Struct, frozen=True):
     warnings: list[WarningCount]
     lowest: str | None
     elapsed_s: float | None
+    own: OwnMetrics = OwnMetrics()
 
     @property
     def owed(self) -> int:

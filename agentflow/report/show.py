@@ -17,6 +17,7 @@ from rich.text import Text
 from agentflow.episode import DEFAULT_ROLE, Call, EpisodeResult
 from agentflow.errors import UsageError
 from agentflow.metrics import Scoring, summarize
+from agentflow.metrics.functions import Functions, check_functions, merged, own_metrics
 from agentflow.report.conversation import Part, new_parts, request_parts, response_parts, settings, tool_names
 from agentflow.report.output import Output
 from agentflow.report.terminal import STYLES, final_table
@@ -34,16 +35,30 @@ SPEAKERS = {
 }
 
 
-def show_run(run_dir: Path, console: Console | None = None) -> None:
+def show_run(
+    run_dir: Path, console: Console | None = None, *, item_metrics: Sequence[str] = (), run_metrics: Sequence[str] = ()
+) -> None:
     """Print the table of a stored run, and an example of each way in which episodes went wrong.
+
+    Args:
+        item_metrics: functions of the results of an item, beside those that the run was begun with.
+        run_metrics: functions of all results, likewise.
 
     Raises:
         StoreError: the run cannot be read; names file and line.
+        UsageError: one of the functions given cannot be used.
     """
     console = console or Output()
     manifest = read_manifest(run_dir)
     attempts = counted(read_attempts(run_dir), manifest.data.ids, manifest.rules.n_samples)
     summary = summarize(attempts, scoring_of(manifest))
+    given = Functions(tuple(item_metrics), tuple(run_metrics), os.getcwd())
+    check_functions(given)
+    begun_with = Functions(
+        tuple(manifest.config.get("item_metrics", ())), tuple(manifest.config.get("run_metrics", ())), manifest.cwd
+    )
+    own = [own_metrics(run_dir, functions) for functions in (begun_with, given) if functions]
+    summary = msgspec.structs.replace(summary, own=merged(own))
     by_id = {r.id: r for r in attempts}
     for kind in summary.kinds:
         example = by_id[kind.example]
@@ -106,7 +121,9 @@ def show_episode(run_dir: Path, episode_id: str, console: Console | None = None)
 def scoring_of(manifest: Manifest) -> Scoring:
     """How the rewards of a stored run are counted."""
     rules = manifest.rules
-    return Scoring(rules.failed_reward, rules.reward_range, rules.n_samples, manifest.data.n_items or None)
+    return Scoring(
+        rules.failed_reward, rules.reward_range, rules.n_samples, manifest.data.n_items or None, manifest.agent.headline
+    )
 
 
 def title_of(manifest: Manifest) -> str:

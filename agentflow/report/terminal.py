@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentflow.episode import DEFAULT_ROLE, Outcome
-from agentflow.metrics import AtK, Interval, ItemMean, Percentiles, RoleUse, Summary, WorkerUse
+from agentflow.metrics import PASS_HAT, AtK, Interval, ItemMean, OwnMetrics, Percentiles, RoleUse, Summary, WorkerUse
 from agentflow.report.output import Output
 from agentflow.report.text import clock, count, first_line, number, percent, plain, plural, seconds
 
@@ -48,9 +48,10 @@ def render(summary: Summary, *, title: str = "") -> RenderableType:
     _outcomes(rows, summary)
     _at_k(rows, summary)
     for name, metric in summary.metrics.items():
-        _row(rows, name, _mean_text(metric, f"over {plural(metric.episodes, 'scored episode')}"))
+        _row(rows, name, _mean_text(metric.mean, metric.ci95, f"over {plural(metric.episodes, 'scored episode')}"))
     if summary.metrics:
         rows.add_row()
+    _own(rows, summary.own)
     for role, use in summary.roles.items():
         _usage(rows, "" if role == DEFAULT_ROLE else role, use)
     if summary.elapsed_s is not None:
@@ -87,10 +88,13 @@ def _title(s: Summary, title: str) -> Text:
 
 def _headline(rows: Table, s: Summary) -> None:
     over = f"over {plural(s.reward.items, 'item')}" + (f" × {s.n_samples} samples" if s.n_samples > 1 else "")
+    hats = s.pass_hat if s.headline == PASS_HAT and s.reward.mean is not None else []
+    for one in hats:
+        _row(rows, f"pass^{one.k}", _mean_text(one.value, one.ci95, over if one.k == 1 else _over(one), "bold"))
     if s.reward.mean is None:
         _row(rows, "reward", Text("– no episode was scored or failed", "yellow"))
-    else:
-        _row(rows, "reward", _mean_text(s.reward, over, "bold"))
+    elif not hats or s.reward.mean != hats[0].value:  # a failed episode may count something else than 0
+        _row(rows, "reward", _mean_text(s.reward.mean, s.reward.ci95, over, "" if hats else "bold"))
     covered = Text(percent(s.coverage).ljust(8))
     covered.append(f"{count(s.reward.episodes)} of {plural(s.expected, 'episode')} are in the mean", "dim")
     _row(rows, "coverage", covered)
@@ -101,11 +105,15 @@ def _headline(rows: Table, s: Summary) -> None:
     rows.add_row()
 
 
-def _mean_text(mean: ItemMean, over: str, style: str = "") -> Text:
-    text = Text(number(mean.mean).ljust(8), style)
-    if mean.ci95 is None:
+def _over(one: AtK) -> str:
+    return f"over {plural(one.items, 'item')}"
+
+
+def _mean_text(mean: float | None, ci95: Interval | None, over: str, style: str = "") -> Text:
+    text = Text(number(mean).ljust(8), style)
+    if ci95 is None:
         return text.append(over, "dim")
-    return text.append(f"95 % CI {_interval(mean.ci95)}, ").append(over, "dim")
+    return text.append(f"95 % CI {_interval(ci95)}, ").append(over, "dim")
 
 
 def _interval(interval: Interval) -> str:
@@ -139,7 +147,8 @@ def _outcomes(rows: Table, s: Summary) -> None:
 def _at_k(rows: Table, s: Summary) -> None:
     if s.n_samples < 2:
         return
-    for name, estimates in (("pass@k", s.pass_at), ("pass^k", s.pass_hat), ("best of k", s.best_of)):
+    hats = [] if s.headline == PASS_HAT else s.pass_hat
+    for name, estimates in (("pass@k", s.pass_at), ("pass^k", hats), ("best of k", s.best_of)):
         if estimates:
             _row(rows, name, Text("   ").join(_estimate(one, s.reward.items) for one in estimates))
     rows.add_row()
@@ -148,6 +157,17 @@ def _at_k(rows: Table, s: Summary) -> None:
 def _estimate(one: AtK, items: int) -> Text:
     text = Text(f"{one.k}: ", "dim").append(number(one.value), "" if one.value is not None else "dim")
     return text if one.items == items else text.append(f" ({plural(one.items, 'item')})", "dim")
+
+
+def _own(rows: Table, own: OwnMetrics) -> None:
+    for name, mean in own.of_item.items():
+        _row(rows, name, _mean_text(mean.mean, mean.ci95, f"over {plural(mean.items, 'item')}"))
+    for name, value in own.of_run.items():
+        _row(rows, name, _mean_text(value, None, "of the run"))
+    for path, why in own.missing.items():
+        _row(rows, path.rpartition(":")[2], plain(f"– {first_line(why, 300)}", "yellow"))
+    if own != OwnMetrics():
+        rows.add_row()
 
 
 def _usage(rows: Table, role: str, use: RoleUse) -> None:

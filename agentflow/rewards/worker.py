@@ -163,7 +163,7 @@ class Worker:
 
 def fail(call: Call, why: str, trace: str = "") -> None:
     """Give a call's future the GraderError that says why, with the input."""
-    error = GraderError(f"The reward function {call.name} gave no reward: {why}. Its input: {call.shown()}")
+    error = GraderError(f"The reward function {call.name} gave no reward: {why}. Its input: {call.shown()}", why)
     if trace:
         error.add_note(f"In the reward process:\n{trace}")
     call.future.set_exception(error)

@@ -37,6 +37,7 @@ class Bfcl:
 
     dataset = "bfcl:multi_turn_base"
     group_by = ("category",)
+    headline = "pass^k"
 
     def __init__(self, max_steps: int | None = None) -> None:
         require()

@@ -46,7 +46,7 @@ async def test_wait_counts_submits_and_gives_them_back_in_submission_order(confi
         assert sorted([*first, *rest], key=lambda s: s.index) == sorted([*first, *rest], key=lambda s: ids.index(s.id))
         assert {s.id for s in [*first, *rest]} == set(ids)
         assert all(len(s.episodes) == 3 and len(set(s.rewards)) == 1 for s in [*first, *rest])
-        assert controller.export_stats()["episodes/scored"] == 18
+        assert (await controller.export_stats())["episodes/scored"] == 18
 
 
 @pytest.mark.asyncio

@@ -43,6 +43,61 @@ def test_a_run_prints_its_table_and_leaves_every_file_it_promises(
     assert not ours(str(agentflow.cwd))
 
 
+METRICS = """
+def spread(results):
+    return max(r.reward for r in results) - min(r.reward for r in results)
+
+def calls(results, run_dir):
+    from agentflow.store import read_calls
+    return {"all": sum(len(read_calls(run_dir, r)) for r in results), "mean": 1 / 0}
+
+def played(results):
+    return len(results)
+"""
+
+
+def test_metrics_of_the_users_own_stand_in_the_table_and_in_the_files_and_one_that_fails_says_so(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    (agentflow.cwd / "own.py").write_text(METRICS)
+    run = ("run", f"{AGENTS}:Quick", "--data", str(rows(3)), "--n-samples", "2", "--base-url", endpoint)
+    done = agentflow(
+        *run,
+        "--item-metric",
+        "own.py:spread",
+        "--run-metric",
+        "own.py:calls",
+        "--run-metric",
+        "own:played",
+        "trial_name=t",
+    )
+    assert done.code == 0, done.err
+    assert re.search(r"spread +0.000 .*over 3 items", done.out)
+    assert re.search(r"played +6.000", done.out)
+    assert re.search(r"calls +– it raised ZeroDivisionError: division by zero \(at .*own.py:7 in calls\)", done.out)
+    own = json.loads((run_dir(agentflow.cwd) / "summary.json").read_text())["own"]
+    assert own["of_run"] == {"played": 6.0}
+
+    (agentflow.cwd / "own.py").write_text(METRICS.replace(', "mean": 1 / 0', ""))
+    (agentflow.cwd / "elsewhere").mkdir()
+    later = CommandLine(agentflow.cwd / "elsewhere")("show", "../runs/agentflow/t", "--run-metric", "../own.py:played")
+    assert later.code == 0, later.err
+    assert re.search(r"calls/all +6.000", later.out)
+    assert re.search(r"played +6.000", later.out)
+
+
+def test_a_metric_that_cannot_be_imported_is_refused_before_anything_is_played(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    (agentflow.cwd / "own.py").write_text(METRICS)
+    run = ("run", f"{AGENTS}:Quick", "--data", str(rows(1)), "--base-url", endpoint, "trial_name=t")
+    done = agentflow(*run, "--run-metric", "own.py:plaid")
+    assert done.code == 2
+    assert "has no function 'plaid' (did you mean 'played'?)" in done.err
+    assert "Traceback" not in done.err
+    assert not run_dir(agentflow.cwd).exists()
+
+
 def test_an_existing_run_is_refused_with_the_resume_command(
     agentflow: CommandLine, endpoint: str, rows: RowsFile
 ) -> None:

@@ -85,8 +85,8 @@ async def play(example: str, tmp_path: Path, oracle: Oracle, *more: str) -> tupl
     assert done.returncode == 0, done.stdout + done.stderr
     run_dir = tmp_path / "agentflow" / "t"
     results = read_results(run_dir)
-    assert len(results) == LIMIT
-    assert [(r.outcome.value, r.reward, r.error) for r in results] == [("scored", 1.0, "")] * LIMIT
+    assert len({r.item_id for r in results}) == LIMIT
+    assert {(r.outcome.value, r.reward, r.error) for r in results} == {("scored", 1.0, "")}
     assert all(r.calls for r in results)
     return results, run_dir, asks
 
@@ -140,6 +140,14 @@ async def test_a_reward_a_call(tmp_path: Path) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_metric_over_the_samples_of_an_item(tmp_path: Path) -> None:
+    results, run_dir, _ = await play("majority.py", tmp_path, Oracle())
+    assert len(results) == 4 * LIMIT
+    own = json.loads((run_dir / "summary.json").read_text())["own"]
+    assert (own["of_item"]["majority"]["mean"], own["of_item"]["majority"]["items"]) == (1.0, LIMIT)
+
+
+@pytest.mark.asyncio
 async def test_areals_evaluation_script(tmp_path: Path) -> None:
     program, *arguments = first_line(EXAMPLES / "areal_eval.py")
     assert program == "python"
@@ -168,7 +176,9 @@ def test_every_example_says_in_its_first_line_how_to_run_it() -> None:
             continue
         line = first_line(example)
         assert line[0] in ("agentflow", "python")
-        assert str(example.relative_to(ROOT)) in line, f"{example} does not name itself in its first line"
+        assert any(word.partition(":")[0] == str(example.relative_to(ROOT)) for word in line), (
+            f"{example} is not run by it"
+        )
 
 
 def test_every_example_is_run_by_a_test_of_this_file() -> None:

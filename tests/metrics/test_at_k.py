@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.metrics import best_of_k, pass_at_k, pass_hat_k
-from agentflow.metrics.at_k import AtK, over_items, powers_of_two
+from agentflow.metrics import best_of_k, item_mean, pass_at_k, pass_hat_k
+from agentflow.metrics.at_k import over_items, shown_ks
 
 
 def over_all_draws(rewards, k, what):
@@ -50,11 +50,19 @@ def test_a_few_thousand_samples_do_not_overflow():
     assert best_of_k([0.0] * 2999 + [1.0], 1500) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize(("n", "ks"), [(1, [1]), (2, [1, 2]), (5, [1, 2, 4]), (8, [1, 2, 4, 8])])
-def test_k_runs_over_powers_of_two_up_to_n(n, ks):
-    assert powers_of_two(n) == ks
+@pytest.mark.parametrize(("n", "expected"), [(1, [1]), (3, [1, 2, 3]), (5, [1, 2, 3, 4, 5]), (12, [1, 2, 3, 4, 8, 12])])
+def test_a_table_shows_one_to_four_the_powers_of_two_and_n(n, expected):
+    assert shown_ks(n) == expected
 
 
 def test_items_with_too_few_episodes_are_left_out_and_counted_out():
     items = [[1.0, 0.0], [1.0], []]
-    assert over_items(items, 4, best_of_k) == [AtK(1, 0.75, 2), AtK(2, 1.0, 1), AtK(4, None, 0)]
+    found = [(e.k, e.value, e.items) for e in over_items(items, 3, best_of_k)]
+    assert found == [(1, 0.75, 2), (2, 1.0, 1), (3, None, 0)]
+
+
+def test_the_interval_is_that_of_the_mean_over_items():
+    items = [[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]]
+    once, twice = over_items(items, 2, lambda passes, k: pass_hat_k(len(passes), int(sum(passes)), k))
+    assert once.ci95 == item_mean(items, (0.0, 1.0)).ci95
+    assert twice.ci95 == item_mean([[1.0], [0.0], [0.0]], (0.0, 1.0)).ci95

@@ -9,7 +9,7 @@ import pytest
 from report_samples import call, result_of
 
 from agentflow.episode import Kind, Outcome
-from agentflow.metrics import Scoring, summarize
+from agentflow.metrics import OwnMetrics, Scoring, item_mean, summarize
 from agentflow.report import final_table
 
 
@@ -108,3 +108,39 @@ def test_the_table_fits_its_terminal(printed, width):
     assert max(map(len, text.splitlines())) <= width
     assert "\n  l\n" not in text
     assert "llamacpp-2" in text
+
+
+def test_an_agent_quoted_by_pass_hat_k_has_that_as_its_first_rows(printed):
+    results = [result_of(f"i{k}", reward=float(k < 3)) for k in range(4)]
+    results += [msgspec.structs.replace(r, sample_index=1, reward=float(r.item_id == "i0")) for r in results]
+    text = table(printed, results, Scoring(n_samples=2, headline="pass^k"))
+    first, second = (line for line in text.splitlines() if "pass^" in line)
+    assert first.split()[:2] == ["pass^1", "0.500"]
+    assert "over 4 items × 2 samples" in first
+    assert second.split()[:2] == ["pass^2", "0.250"]
+    assert not [line for line in text.splitlines() if line.split()[:1] == ["reward"]]  # the same number again
+    assert "pass@k" in text
+
+
+def test_what_a_failed_episode_counts_shows_beside_pass_hat_k_where_it_is_not_0(printed):
+    failed = result_of("z", outcome=Outcome.FAILED, kind=Kind.TIMEOUT)
+    text = table(printed, [*scored(1), failed], Scoring(failed_reward=-1.0, headline="pass^k"))
+    assert [line.split()[:2] for line in text.splitlines() if "95 % CI" in line] == [
+        ["pass^1", "0.500"],
+        ["reward", "0.000"],
+    ]
+
+
+def test_rewards_that_are_not_0_or_1_have_their_mean_as_the_headline_whatever_the_agent_wants(printed):
+    text = table(printed, scored(2, reward=0.5), Scoring(headline="pass^k"))
+    assert "reward" in text
+    assert "pass^" not in text
+
+
+def test_own_metrics_stand_in_the_table_and_so_does_why_one_is_missing(printed):
+    own = OwnMetrics({"spread": item_mean([[0.0], [1.0]])}, {"hardest": 0.25}, {"own.py:words": "it raised."})
+    summary = msgspec.structs.replace(summarize(scored(2), Scoring()), own=own)
+    text = printed(final_table, summary, Path("r"), width=100)
+    assert "spread        0.500   95 % CI" in text.replace("  ", "  ")
+    assert "hardest" in text
+    assert "– it raised." in text

@@ -1,0 +1,152 @@
+"""The user's own metric functions: what they see, what becomes of what they return, and what goes wrong in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from agentflow.channel.messages import AgentInfo
+from agentflow.episode import EpisodeResult, Kind, Outcome
+from agentflow.errors import UsageError
+from agentflow.metrics import item_mean, stats, summarize
+from agentflow.metrics.functions import Functions, check_functions, own_metrics
+from agentflow.metrics.summary import OwnMetrics, Scoring
+from agentflow.store import DataInfo, Manifest, Rules
+from agentflow.store.files import EPISODES
+from agentflow.store.manifest import write_manifest
+
+SOURCE = """
+import os, sys
+
+def spread(results):
+    rewards = [r.reward for r in results]
+    return max(rewards) - min(rewards)
+
+def seen(results):
+    return {"episodes": len(results), "failed": sum(r.outcome == "failed" for r in results)}
+
+def only_of_a(results):
+    return 1 if results[0].item_id == "a" else None
+
+def files(results, run_dir):
+    return len(list(run_dir.glob("*.json*")))
+
+def divides(results):
+    return 1 / 0
+
+def nan(results):
+    return float("nan")
+
+def words(results):
+    return "many"
+
+def leaves(results):
+    os._exit(3)
+
+def nothing_of_the_kind():
+    return 1.0
+
+number = 3
+"""
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    """Items a and b, two samples each: a got 1 and failed, b got 0.5 and 0.5; c was lost; d is no part of the run."""
+    rules = Rules(n_samples=2, failed_reward=-1.0)
+    manifest = Manifest(
+        run_id="r",
+        created_at=1.0,
+        versions={},
+        config={},
+        agent=AgentInfo("A", True),
+        rules=rules,
+        data=DataInfo("d", ids=("a", "b", "c"), n_items=3),
+    )
+    write_manifest(tmp_path, manifest)
+    results = [
+        EpisodeResult("b", 1, 0, Outcome.SCORED, reward=0.5),
+        EpisodeResult("a", 0, 0, Outcome.LOST, Kind.RUNNER_DIED, final=False),
+        EpisodeResult("a", 0, 1, Outcome.SCORED, reward=1.0),
+        EpisodeResult("a", 1, 0, Outcome.FAILED, Kind.TIMEOUT),
+        EpisodeResult("b", 0, 0, Outcome.SCORED, reward=0.5),
+        EpisodeResult("c", 0, 0, Outcome.LOST, Kind.UNREACHABLE),
+        EpisodeResult("d", 0, 0, Outcome.SCORED, reward=0.0),
+    ]
+    (tmp_path / EPISODES).write_bytes(b"".join(msgspec.json.encode(r) + b"\n" for r in results))
+    (tmp_path / "own.py").write_text(SOURCE)
+    return tmp_path
+
+
+def own(run_dir: Path, *, item: tuple[str, ...] = (), run: tuple[str, ...] = ()) -> OwnMetrics:
+    named = Functions(*(tuple(f"{run_dir}/own.py:{name}" for name in names) for names in (item, run)))
+    return own_metrics(run_dir, named)
+
+
+def test_a_function_of_an_item_sees_the_results_that_count_and_its_values_are_averaged_over_items(run_dir):
+    found = own(run_dir, item=("spread",))
+    assert found.of_item == {"spread": item_mean([[2.0], [0.0]])}  # the failed episode of a counts -1
+    assert found.missing == {}
+
+
+def test_a_function_of_the_run_sees_them_all_once_and_may_return_several_numbers(run_dir):
+    assert own(run_dir, run=("seen",)).of_run == {"seen/episodes": 4.0, "seen/failed": 1.0}
+
+
+def test_none_leaves_an_item_out(run_dir):
+    assert own(run_dir, item=("only_of_a",)).of_item["only_of_a"] == item_mean([[1.0]])
+
+
+def test_a_function_that_asks_for_the_run_directory_gets_it(run_dir):
+    assert own(run_dir, run=("files",)).of_run == {"files": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("divides", "it raised ZeroDivisionError: division by zero for item a (at "),
+        ("nan", "nan is nan, return None where it is undefined"),
+        ("words", "could not convert string to float: 'many'"),
+        ("leaves", "its process exited (3)."),
+    ],
+)
+def test_a_function_that_fails_costs_only_its_own_value(run_dir, name, why):
+    found = own(run_dir, item=(name, "spread"))
+    assert list(found.of_item) == ["spread"]
+    (path,) = found.missing
+    assert path.endswith(f"own.py:{name}")
+    assert why in found.missing[path]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("sprad", "own.py has no function 'sprad' (did you mean 'spread'?)"),
+        ("number", "it is no function, but of type int."),
+        ("nothing_of_the_kind", "it has to take the results, and may take run_dir: too many positional arguments"),
+    ],
+)
+def test_a_function_that_cannot_be_used_is_refused_before_anything_is_played(run_dir, name, why):
+    path = f"{run_dir}/own.py:{name}"
+    with pytest.raises(UsageError) as refused:
+        check_functions(Functions(of_run=(path,)))
+    assert str(refused.value).startswith(f"Metric function {path}: ")
+    assert why in str(refused.value)
+
+
+def test_modules_and_files_are_found_from_the_folder_in_which_the_run_was_begun(run_dir, monkeypatch):
+    (run_dir / "begun").mkdir()
+    (run_dir / "begun" / "mine_alone.py").write_text("def two(results): return 2")
+    monkeypatch.chdir("/")
+    for path in ("mine_alone:two", "mine_alone.py:two"):
+        assert own_metrics(run_dir, Functions(of_run=(path,), folder=f"{run_dir}/begun")).of_run == {"two": 2.0}
+
+
+def test_the_flat_dict_has_them_under_names_of_their_own(run_dir):
+    found = own(run_dir, item=("spread",), run=("seen",))
+    flat = stats(msgspec.structs.replace(summarize([], Scoring()), own=found))
+    assert flat["item_metrics/spread"] == 1.0
+    assert flat["item_metrics/spread/items"] == 2
+    assert flat["run_metrics/seen/failed"] == 1.0

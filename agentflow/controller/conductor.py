@@ -39,6 +39,7 @@ from agentflow.controller.control import Peer
 from agentflow.controller.placement import Placement
 from agentflow.controller.retry import RunnerEnd
 from agentflow.controller.runners import Runners
+from agentflow.controller.stalls import Stalls
 from agentflow.controller.submissions import Submissions
 from agentflow.controller.workers import Workers
 from agentflow.episode import EpisodeResult, Kind, Outcome
@@ -77,6 +78,7 @@ class Conductor:
         self._board = Board(self._placement, config.rollout.lost_retries)
         self._admission = Admission(launch.concurrency(config))
         self._submissions = Submissions()
+        self._stalls = Stalls()
         self._traces: dict[tuple[str, int], list[bytes]] = {}
         self._writing = 0
         self._changed = anyio.Event()
@@ -169,7 +171,8 @@ class Conductor:
             case ToolSchema(hash=digest, data=data):
                 self._store.add_schema(digest, data)
             case Stalled(seconds=seconds, where=where):
-                self._on_message(f"{peer.name} was blocked for {seconds:.1f} s by {where}.")
+                if (sentence := self._stalls.sentence(peer.name, seconds, where)) is not None:
+                    self._on_message(sentence)
             case Backpressure(worker=worker, retry_after_s=retry_after):
                 now = time.monotonic()
                 told = max(now, self._admission.resumes_at)
@@ -258,6 +261,8 @@ class Conductor:
             self._fail(e)
 
     def _fail(self, error: Exception) -> None:
+        if self._failure is not None and isinstance(error, AgentflowError):  # nobody is told of a second one
+            log.warning("Then: %s", error)
         self._failure = self._failure or error
         self._board.close()
         for scope in self._waiting:

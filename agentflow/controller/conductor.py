@@ -261,8 +261,8 @@ class Conductor:
             self._fail(e)
 
     def _fail(self, error: Exception) -> None:
-        if self._failure is not None and isinstance(error, AgentflowError):  # nobody is told of a second one
-            log.warning("Then: %s", error)
+        if isinstance(self._failure, RuntimeError) and isinstance(error, AgentflowError):  # nobody waits any more
+            log.error("%s", error)
         self._failure = self._failure or error
         self._board.close()
         for scope in self._waiting:

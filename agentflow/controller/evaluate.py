@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,13 @@ from agentflow.agents.spec import agent_spec
 from agentflow.channel.messages import AgentInfo, AgentSpec
 from agentflow.config import Config, load_config
 from agentflow.controller.background import background
-from agentflow.controller.board import Work
 from agentflow.controller.controller import Controller
+from agentflow.controller.items import Data, check_group_by, open_items, work_of
 from agentflow.controller.launch import run_directory
-from agentflow.controller.manifest import configured_source, manifest_of
+from agentflow.controller.manifest import manifest_of
 from agentflow.controller.options import overrides_of
-from agentflow.datasets import Dataset, is_function, open_dataset, rows_dataset
-from agentflow.episode import Episode, EpisodeResult
+from agentflow.datasets import Dataset
+from agentflow.episode import EpisodeResult
 from agentflow.errors import ResumeRefusedError, RunExistsError, RunLockedError, UsageError
 from agentflow.metrics import Summary, stats
 from agentflow.store import (
@@ -37,8 +36,6 @@ from agentflow.store import (
     read_manifest,
 )
 from agentflow.workflows.ready_made import is_ready_made, with_reward
-
-Data = str | os.PathLike[str] | Iterable[Mapping[str, Any]]
 
 DEFAULT_GRACE_S = 10.0  # what calls in flight are given after the first Ctrl-C
 
@@ -152,12 +149,12 @@ async def _play(
         on_message=watcher.on_message,
     ) as controller:
         if is_ready_made(agent.path):  # names no data of its own, and its reward may follow from the data
-            dataset = await _dataset(controller, config, AgentInfo(agent.path, True), data)
+            dataset = await open_items(controller, config, AgentInfo(agent.path, True), data)
             agent = with_reward(agent, dataset.recipe, dataset.item(0).data)
             key, info = await controller.load_agent(agent)
         else:
             key, info = await controller.load_agent(agent)
-            dataset = await _dataset(controller, config, info, data)
+            dataset = await open_items(controller, config, info, data)
         inputs = DataInfo(dataset.source, dataset.recipe, dataset.fingerprint, len(dataset), tuple(dataset.ids))
         rules = msgspec.structs.replace(
             manifest.rules,
@@ -179,7 +176,7 @@ async def _play(
         columns = config.valid_dataset.group_by or info.group_by
         debt = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)
         watcher.on_plan(Plan(controller.run_dir, info, dataset, config.n_samples, len(debt)))
-        controller.play(_work(debt, dataset, key, columns))
+        controller.play(work_of(debt, dataset, key, columns))
         async with background() as tasks:
             tasks.start_soon(_stop_when_asked, controller, watcher)
             await controller.finished()
@@ -199,56 +196,6 @@ async def _play(
 async def _stop_when_asked(controller: Controller, watcher: Watcher) -> None:
     await watcher.stop.wait()
     await controller.interrupt(watcher.grace_s)
-
-
-async def _dataset(controller: Controller, config: Config, info: AgentInfo, data: Data | None) -> Dataset:
-    options = config.valid_dataset
-    selection: dict[str, Any] = {
-        "limit": options.limit,
-        "shuffle": options.shuffle,
-        "seed": config.seed,
-        "prompt_column": options.prompt_column,
-        "answer_column": options.answer_column,
-        "template": options.template,
-    }
-    source = data if data is not None else configured_source(config) or info.dataset
-    if not source:
-        raise UsageError(
-            f"No data: give --data FILE, or a class attribute dataset = 'problems.jsonl' on {info.name} (a path beside "
-            "its file)."
-        )
-    if not isinstance(source, str | os.PathLike):
-        return rows_dataset(source, **selection)
-    source = os.fspath(source)
-    if is_function(source):
-        rows = await controller.load_rows(source)
-        return rows_dataset(_decode(rows), source=source, **selection)
-    return await anyio.to_thread.run_sync(lambda: open_dataset(source, **selection))
-
-
-def _decode(lines: bytes) -> Iterator[Mapping[str, Any]]:
-    for line in lines.splitlines():
-        yield msgspec.json.decode(line)
-
-
-def _work(debt: Iterable[Episode], dataset: Dataset, key: str, columns: Sequence[str]) -> Iterator[Work]:
-    index = {item_id: position for position, item_id in enumerate(dataset.ids)}
-    for episode in debt:
-        position = index[episode.item_id]
-        groups = {}
-        if columns:
-            row = dataset.raw(position)
-            groups = {name: str(row[name]) for name in columns if row.get(name) is not None}
-        yield Work(episode, lambda i=position: dataset.item(i).data, key, groups=groups)  # type: ignore[misc]
-
-
-def check_group_by(columns: Sequence[str], row: Mapping[str, Any], source: str) -> None:
-    """Raises UsageError for a breakdown column that the first row of the data has not."""
-    for name in columns:
-        if name not in row:
-            near = get_close_matches(name, row, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"its columns are {', '.join(row)}."
-            raise UsageError(f"--group-by {name} (valid_dataset.group_by): {source} has no such column; {hint}")
 
 
 def _refusal(run_dir: Path, changed: Sequence[str]) -> str:

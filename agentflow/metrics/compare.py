@@ -21,6 +21,7 @@ class Comparison(msgspec.Struct, frozen=True):
         difference: b - a by item: its mean, and the interval of paired differences (Miller 2024, arXiv:2411.00640):
             what both runs find hard cancels out, so it is narrower than that of two unpaired means.
         wins: items where b is better; ties, losses.
+        items: id -> mean reward in a, and in b.
         only_a: ids of items that only a has a counted episode of; only_b likewise.
     """
 
@@ -30,6 +31,7 @@ class Comparison(msgspec.Struct, frozen=True):
     wins: int
     ties: int
     losses: int
+    items: dict[str, tuple[float, float]]
     only_a: list[str]
     only_b: list[str]
 
@@ -51,6 +53,7 @@ def compare(a: Iterable[EpisodeResult], b: Iterable[EpisodeResult], scoring: Sco
         wins=sum(d > 0 for d in differences),
         ties=sum(d == 0 for d in differences),
         losses=sum(d < 0 for d in differences),
+        items={i: (in_a[i], in_b[i]) for i in common},
         only_a=sorted(in_a.keys() - in_b.keys()),
         only_b=sorted(in_b.keys() - in_a.keys()),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
@@ -12,8 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from agentflow.episode import DEFAULT_ROLE, Outcome
-from agentflow.metrics import PASS_HAT, AtK, Interval, ItemMean, OwnMetrics, Percentiles, RoleUse, Summary, WorkerUse
+from agentflow.metrics import PASS_HAT, AtK, ItemMean, OwnMetrics, Percentiles, RoleUse, Summary, WorkerUse
 from agentflow.report.output import Output
+from agentflow.report.rows import columns, interval_text, mean_text, named_rows, row
 from agentflow.report.text import clock, count, first_line, number, percent, plain, plural, seconds
 
 GROUP_ROWS = 20  # of a breakdown column; where there is more, the table says so, and summary.json has it all
@@ -43,19 +44,19 @@ def final_table(summary: Summary, run_dir: Path, *, title: str = "", console: Co
 
 def render(summary: Summary, *, title: str = "") -> RenderableType:
     """The numbers of :func:`final_table`."""
-    rows = _grid()
+    rows = named_rows()
     _headline(rows, summary)
     _outcomes(rows, summary)
     _at_k(rows, summary)
     for name, metric in summary.metrics.items():
-        _row(rows, name, _mean_text(metric.mean, metric.ci95, f"over {plural(metric.episodes, 'scored episode')}"))
+        row(rows, name, mean_text(metric.mean, metric.ci95, f"over {plural(metric.episodes, 'scored episode')}"))
     if summary.metrics:
         rows.add_row()
     _own(rows, summary.own)
     for role, use in summary.roles.items():
         _usage(rows, "" if role == DEFAULT_ROLE else role, use)
     if summary.elapsed_s is not None:
-        _row(rows, "time", Text(clock(summary.elapsed_s)))
+        row(rows, "time", Text(clock(summary.elapsed_s)))
     rows.add_row()
     parts: list[RenderableType] = [_title(summary, title), Text(), rows]
     parts += [_group_table(column, values) for column, values in summary.groups.items()]
@@ -90,18 +91,18 @@ def _headline(rows: Table, s: Summary) -> None:
     over = f"over {plural(s.reward.items, 'item')}" + (f" × {s.n_samples} samples" if s.n_samples > 1 else "")
     hats = s.pass_hat if s.headline == PASS_HAT and s.reward.mean is not None else []
     for one in hats:
-        _row(rows, f"pass^{one.k}", _mean_text(one.value, one.ci95, over if one.k == 1 else _over(one), "bold"))
+        row(rows, f"pass^{one.k}", mean_text(one.value, one.ci95, over if one.k == 1 else _over(one), "bold"))
     if s.reward.mean is None:
-        _row(rows, "reward", Text("– no episode was scored or failed", "yellow"))
+        row(rows, "reward", Text("– no episode was scored or failed", "yellow"))
     elif not hats or s.reward.mean != hats[0].value:  # a failed episode may count something else than 0
-        _row(rows, "reward", _mean_text(s.reward.mean, s.reward.ci95, over, "" if hats else "bold"))
+        row(rows, "reward", mean_text(s.reward.mean, s.reward.ci95, over, "" if hats else "bold"))
     covered = Text(percent(s.coverage).ljust(8))
     covered.append(f"{count(s.reward.episodes)} of {plural(s.expected, 'episode')} are in the mean", "dim")
-    _row(rows, "coverage", covered)
+    row(rows, "coverage", covered)
     if s.bounds is not None:
         bounds = Text(f"{number(s.bounds.low)} to {number(s.bounds.high)}", "red")
         bounds.append(f"   if the {count(s.counts[Outcome.LOST])} lost got the lowest or highest", "dim")
-        _row(rows, "bounds", bounds)
+        row(rows, "bounds", bounds)
     rows.add_row()
 
 
@@ -109,38 +110,25 @@ def _over(one: AtK) -> str:
     return f"over {plural(one.items, 'item')}"
 
 
-def _mean_text(mean: float | None, ci95: Interval | None, over: str, style: str = "") -> Text:
-    text = Text(number(mean).ljust(8), style)
-    if ci95 is None:
-        return text.append(over, "dim")
-    return text.append(f"95 % CI {_interval(ci95)}, ").append(over, "dim")
-
-
-def _interval(interval: Interval) -> str:
-    return f"{number(interval.low)} to {number(interval.high)}"
-
-
 def _outcomes(rows: Table, s: Summary) -> None:
     parts = [Text(f"{count(n)} {name}", STYLES[Outcome(name)]) for name, n in s.counts.items() if n]
-    _row(rows, "episodes", Text("   ").join(parts) if parts else Text("none has ended", "dim"))
+    row(rows, "episodes", Text("   ").join(parts) if parts else Text("none has ended", "dim"))
     names = [f"{kind.outcome}: {kind.kind.value if kind.kind else 'no reason given'}" for kind in s.kinds]
     widths = max(map(len, names), default=0), max((len(count(kind.episodes)) for kind in s.kinds), default=0)
     for name, kind in zip(names, s.kinds, strict=True):
         text = Text(f"{count(kind.episodes):>{widths[1]}} ").append(name.ljust(widths[0]), STYLES[kind.outcome])
-        _row(rows, "", text.append("   such as ", "dim").append_text(plain(kind.example, "dim")))
+        row(rows, "", text.append("   such as ", "dim").append_text(plain(kind.example, "dim")))
     if s.timeout_share:
         hint = "   depends on the hardware and on rollout.episode_timeout"
-        _row(rows, "timeouts", Text(percent(s.timeout_share)).append(hint, "dim"))
+        row(rows, "timeouts", Text(percent(s.timeout_share)).append(hint, "dim"))
     if s.retried:
-        _row(rows, "retried", Text(plural(s.retried, "attempt")))
+        row(rows, "retried", Text(plural(s.retried, "attempt")))
     for warning in s.warnings[:WARNING_ROWS]:
         text = plain(first_line(warning.text, 160), "yellow")
         text.append(f"   {plural(warning.episodes, 'episode')}, such as ", "dim")
-        _row(rows, "warning", text.append_text(plain(warning.example, "dim")))
+        row(rows, "warning", text.append_text(plain(warning.example, "dim")))
     if len(s.warnings) > WARNING_ROWS:
-        _row(
-            rows, "", Text(f"{plural(len(s.warnings) - WARNING_ROWS, 'more kind')} of warnings in summary.json", "dim")
-        )
+        row(rows, "", Text(f"{plural(len(s.warnings) - WARNING_ROWS, 'more kind')} of warnings in summary.json", "dim"))
     rows.add_row()
 
 
@@ -150,7 +138,7 @@ def _at_k(rows: Table, s: Summary) -> None:
     hats = [] if s.headline == PASS_HAT else s.pass_hat
     for name, estimates in (("pass@k", s.pass_at), ("pass^k", hats), ("best of k", s.best_of)):
         if estimates:
-            _row(rows, name, Text("   ").join(_estimate(one, s.reward.items) for one in estimates))
+            row(rows, name, Text("   ").join(_estimate(one, s.reward.items) for one in estimates))
     rows.add_row()
 
 
@@ -161,11 +149,11 @@ def _estimate(one: AtK, items: int) -> Text:
 
 def _own(rows: Table, own: OwnMetrics) -> None:
     for name, mean in own.of_item.items():
-        _row(rows, name, _mean_text(mean.mean, mean.ci95, f"over {plural(mean.items, 'item')}"))
+        row(rows, name, mean_text(mean.mean, mean.ci95, f"over {plural(mean.items, 'item')}"))
     for name, value in own.of_run.items():
-        _row(rows, name, _mean_text(value, None, "of the run"))
+        row(rows, name, mean_text(value, None, "of the run"))
     for path, why in own.missing.items():
-        _row(rows, path.rpartition(":")[2], plain(f"– {first_line(why, 300)}", "yellow"))
+        row(rows, path.rpartition(":")[2], plain(f"– {first_line(why, 300)}", "yellow"))
     if own != OwnMetrics():
         rows.add_row()
 
@@ -173,7 +161,7 @@ def _own(rows: Table, own: OwnMetrics) -> None:
 def _usage(rows: Table, role: str, use: RoleUse) -> None:
     prefix = f"{role} " if role else ""
     cached = f" ({percent(use.cached_share)} cached)" if use.cached_tokens else ""
-    _row(
+    row(
         rows,
         f"{prefix}tokens",
         Text(f"{count(use.prompt_tokens)} prompt{cached}   {count(use.completion_tokens)} completion"),
@@ -184,11 +172,11 @@ def _usage(rows: Table, role: str, use: RoleUse) -> None:
     calls.append(f"   {plural(use.tool_calls, 'tool call')}")
     if use.truncated:
         calls.append(f"   {percent(use.truncation_rate)} cut off", "yellow")
-    _row(rows, f"{prefix}calls", calls)
+    row(rows, f"{prefix}calls", calls)
     if use.latency is not None:
-        _row(rows, f"{prefix}latency", _percentiles(use.latency))
+        row(rows, f"{prefix}latency", _percentiles(use.latency))
         if use.ttft is not None and use.ttft != use.latency:  # equal where nothing was streamed
-            _row(rows, f"{prefix}first token", _percentiles(use.ttft))
+            row(rows, f"{prefix}first token", _percentiles(use.ttft))
 
 
 def _percentiles(p: Percentiles) -> Text:
@@ -197,14 +185,14 @@ def _percentiles(p: Percentiles) -> Text:
 
 
 def _group_table(column: str, values: dict[str, ItemMean]) -> RenderableType:
-    table = _table(column, ("items", "reward", "95 % CI"))
+    table = columns(column, ("items", "reward", "95 % CI"))
     shown = (
         sorted(values.items(), key=lambda pair: -pair[1].items)[:GROUP_ROWS]
         if len(values) > GROUP_ROWS
         else values.items()
     )
     for value, mean in shown:
-        interval = _interval(mean.ci95) if mean.ci95 else "–"
+        interval = interval_text(mean.ci95) if mean.ci95 else "–"
         table.add_row(plain(first_line(value, 40)), count(mean.items), number(mean.mean), interval)
     if len(values) > GROUP_ROWS:
         table.add_row(Text(f"and {len(values) - GROUP_ROWS:,} more in summary.json", "dim"))
@@ -212,7 +200,7 @@ def _group_table(column: str, values: dict[str, ItemMean]) -> RenderableType:
 
 
 def _worker_table(workers: Iterable[WorkerUse], all_of_them: ItemMean) -> RenderableType:
-    table = _table("worker", ("episodes", "reward", "95 % CI", "calls", "errors", "p50", "tok/s", "cached"))
+    table = columns("worker", ("episodes", "reward", "95 % CI", "calls", "errors", "p50", "tok/s", "cached"))
     behind = False
     for w in workers:
         low = _is_below(w.reward, all_of_them)
@@ -221,7 +209,7 @@ def _worker_table(workers: Iterable[WorkerUse], all_of_them: ItemMean) -> Render
             plain(f"{w.name} !" if low else w.name, "yellow" if low else ""),
             count(w.episodes),
             Text(number(w.reward.mean), "yellow" if low else ""),
-            _interval(w.reward.ci95) if w.reward.ci95 else "–",
+            interval_text(w.reward.ci95) if w.reward.ci95 else "–",
             count(w.calls),
             Text(percent(w.error_share), "red" if w.error_share else ""),
             seconds(w.latency_p50),
@@ -236,22 +224,3 @@ def _worker_table(workers: Iterable[WorkerUse], all_of_them: ItemMean) -> Render
 
 def _is_below(worker: ItemMean, all_of_them: ItemMean) -> bool:
     return worker.ci95 is not None and all_of_them.ci95 is not None and worker.ci95.high < all_of_them.ci95.low
-
-
-def _grid() -> Table:
-    grid = Table.grid(padding=(0, 3, 0, 0))
-    grid.add_column(style="dim", no_wrap=True, min_width=11)
-    grid.add_column(overflow="fold")
-    return grid
-
-
-def _row(grid: Table, label: str, value: Text) -> None:
-    grid.add_row(plain(label), value)
-
-
-def _table(first: str, others: Sequence[str]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column(plain(first), overflow="fold", min_width=11)
-    for name in others:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table

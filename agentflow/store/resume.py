@@ -61,10 +61,17 @@ def counted(results: Iterable[EpisodeResult], item_ids: Sequence[str], n_samples
 def differences(old: Manifest, new: Manifest) -> list[str]:
     """What decides the score and is not as it was when the run began; empty when a resume may go on.
 
+    That is what is :func:`unlike`, and a number of items or of samples that has shrunk.
+    """
+    return [*unlike(old, new), *_shrunk(old, new)]
+
+
+def unlike(old: Manifest, new: Manifest) -> list[str]:
+    """What decides the score and differs between two runs.
+
     Compared are the agent (name, sources, arguments), the data (source, recipe, fingerprint, the items in common),
     the model, the settings of the engine that change what it says, sampling, roles, seed, how rewards are read and
-    counted, and the graders' versions. The number of items and of samples may grow, not shrink. Workers, scheduler,
-    concurrency and retries may be anything.
+    counted, and the graders' versions. Workers, scheduler, concurrency and retries may be anything.
 
     The timeouts of episodes and calls are compared as well: an episode that runs out of time is a ``failed_reward``
     in the mean, so half a run under one limit and half under another would be a number that depends on when the run
@@ -74,6 +81,13 @@ def differences(old: Manifest, new: Manifest) -> list[str]:
         One line a difference: what, the old value -> the new one.
     """
     return [*_agent(old, new), *_data(old.data, new.data), *_rules(old, new), *_graders(old, new)]
+
+
+def _shrunk(old: Manifest, new: Manifest) -> Iterator[str]:
+    if new.data.n_items < old.data.n_items:
+        yield f"number of items: {old.data.n_items} -> {new.data.n_items} (may only grow)"
+    if new.rules.n_samples < old.rules.n_samples:
+        yield f"n_samples: {old.rules.n_samples} -> {new.rules.n_samples} (may only grow)"
 
 
 def _agent(old: Manifest, new: Manifest) -> Iterator[str]:
@@ -92,8 +106,6 @@ def _agent(old: Manifest, new: Manifest) -> Iterator[str]:
 def _data(old: DataInfo, new: DataInfo) -> Iterator[str]:
     for name in ("source", "recipe", "fingerprint"):
         yield from _changed(f"data {name}", getattr(old, name), getattr(new, name))
-    if new.n_items < old.n_items:
-        yield f"number of items: {old.n_items} -> {new.n_items} (may only grow)"
     in_common = zip(old.ids, new.ids, strict=False)
     unlike = ((index, before, after) for index, (before, after) in enumerate(in_common) if before != after)
     for index, before, after in islice(unlike, 1):
@@ -110,8 +122,6 @@ def _rules(old: Manifest, new: Manifest) -> Iterator[str]:
     yield from _changed_keys("role", before.roles, after.roles)
     for name in ("seed", "failed_reward", "reward_key", "reward_fn", "episode_timeout_s", "request_timeout_s"):
         yield from _changed(name, getattr(before, name), getattr(after, name))
-    if after.n_samples < before.n_samples:
-        yield f"n_samples: {before.n_samples} -> {after.n_samples} (may only grow)"
 
 
 def _graders(old: Manifest, new: Manifest) -> Iterator[str]:

@@ -1,0 +1,72 @@
+"""Two stored runs against each other, as a reader sees them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from agentflow.channel.messages import AgentInfo
+from agentflow.episode import EpisodeResult, Outcome
+from agentflow.errors import StoreError
+from agentflow.report import compare_runs
+from agentflow.store import DataInfo, Manifest, Rules
+from agentflow.store.files import EPISODES
+from agentflow.store.manifest import write_manifest
+
+
+def stored(folder: Path, rewards: dict[str, float], ids: tuple[str, ...] = (), **rules: object) -> Path:
+    folder.mkdir()
+    manifest = Manifest(
+        run_id="r",
+        created_at=1.0,
+        versions={},
+        config={},
+        agent=AgentInfo("MathAgent", True),
+        rules=Rules(**rules),  # type: ignore[arg-type]
+        data=DataInfo("problems.jsonl", ids=ids, n_items=len(ids)),
+    )
+    write_manifest(folder, manifest)
+    results = [EpisodeResult(item, 0, 0, Outcome.SCORED, reward=reward) for item, reward in rewards.items()]
+    (folder / EPISODES).write_bytes(b"".join(msgspec.json.encode(r) + b"\n" for r in results))
+    return folder
+
+
+def test_the_difference_is_paired_and_what_else_differs_is_said(tmp_path, printed):
+    a = stored(tmp_path / "a", {"p": 0.0, "q": 0.0, "r": 1.0, "x": 1.0}, model="small")
+    b = stored(tmp_path / "b", {"p": 1.0, "q": 0.0, "r": 1.0, "y": 1.0}, model="large")
+    text = printed(compare_runs, a, b, width=120)
+    assert "model: small -> large" in text
+    assert "B - A         0.333" in text
+    assert "over 3 items that both have" in text
+    assert "1 better   2 the same   0 worse" in text
+    assert "only in A     1 item, such as x" in text
+    assert "only in B     1 item, such as y" in text
+    assert [line.split() for line in text.splitlines() if "+1.000" in line] == [["p", "0.000", "1.000", "+1.000"]]
+    assert "PARTIAL" not in text
+
+
+def test_of_many_items_the_most_worse_and_the_most_better_are_listed(tmp_path, printed):
+    a = stored(tmp_path / "a", {f"i{n:02}": 0.5 for n in range(20)})
+    b = stored(tmp_path / "b", {f"i{n:02}": n / 20 for n in range(20)})
+    text = printed(compare_runs, a, b, width=120)
+    listed = [line.split()[0] for line in text.splitlines() if line.strip().startswith("i") and line.split()[1:]]
+    assert listed == ["items", "item", *(f"i{n:02}" for n in (0, 1, 2, 3, 4, 15, 16, 17, 18, 19))]
+    assert "and 9 more that changed" in text  # i10 is as it was
+
+
+def test_a_run_that_is_not_over_is_called_partial(tmp_path, printed):
+    a = stored(tmp_path / "a", {"p": 0.0, "q": 1.0}, ids=("p", "q"))
+    b = stored(tmp_path / "b", {"p": 1.0}, ids=("p", "q"))
+    assert "PARTIAL, 1 episode owed" in printed(compare_runs, a, b, width=140)
+
+
+def test_runs_that_have_nothing_in_common_have_no_difference(tmp_path, printed):
+    text = printed(compare_runs, stored(tmp_path / "a", {"p": 0.0}), stored(tmp_path / "b", {"q": 1.0}), width=120)
+    assert "no item has a counted episode in both runs" in text
+
+
+def test_a_folder_that_is_no_run_is_named(tmp_path):
+    with pytest.raises(StoreError, match=r"nowhere/run\.json"):
+        compare_runs(stored(tmp_path / "a", {"p": 0.0}), tmp_path / "nowhere")

@@ -216,6 +216,19 @@ class WorkerSuspect(Message, frozen=True):
     error: str
 
 
+class WorkerUnreachable(Message, frozen=True):
+    """A runner's first connection to this worker did not open.
+
+    Args:
+        address: host and port that were tried.
+        error: a clause that says why.
+    """
+
+    worker: str
+    address: str
+    error: str
+
+
 class WorkerUp(Message, frozen=True):
     """A supervisor's engine is healthy and serves here."""
 
@@ -342,7 +355,7 @@ class StopEngine(Message, frozen=True):
 
 ToController = (
     Hello | Goodbye | RunnerReady | AgentLoaded | AgentRefused | DataRows | ToolSchema | TraceChunk | EpisodeEnded
-    | NotPlayed | Stalled | Backpressure | WorkerSuspect | WorkerUp | WorkerDown | Heartbeat
+    | NotPlayed | Stalled | Backpressure | WorkerSuspect | WorkerUnreachable | WorkerUp | WorkerDown | Heartbeat
 )  # fmt: skip
 ToProcess = SetUpRunner | Workers | LoadAgent | LoadData | Play | CancelEpisode | Drain | StartEngine | StopEngine
 

@@ -30,16 +30,17 @@ from agentflow.channel.messages import (
     ToolSchema,
     TraceChunk,
     WorkerSuspect,
+    WorkerUnreachable,
 )
 from agentflow.config import Config
 from agentflow.controller import launch
 from agentflow.controller.admission import Admission
 from agentflow.controller.board import Board, Settled
 from agentflow.controller.control import Peer
+from agentflow.controller.notes import Notes
 from agentflow.controller.placement import Placement
 from agentflow.controller.retry import RunnerEnd
 from agentflow.controller.runners import Runners
-from agentflow.controller.stalls import Stalls
 from agentflow.controller.submissions import Submissions
 from agentflow.controller.workers import Workers
 from agentflow.episode import EpisodeResult, Kind, Outcome
@@ -78,7 +79,7 @@ class Conductor:
         self._board = Board(self._placement, config.rollout.lost_retries)
         self._admission = Admission(launch.concurrency(config))
         self._submissions = Submissions()
-        self._stalls = Stalls()
+        self._notes = Notes()
         self._traces: dict[tuple[str, int], list[bytes]] = {}
         self._writing = 0
         self._changed = anyio.Event()
@@ -170,9 +171,10 @@ class Conductor:
                 self._dispatch()
             case ToolSchema(hash=digest, data=data):
                 self._store.add_schema(digest, data)
-            case Stalled(seconds=seconds, where=where):
-                if (sentence := self._stalls.sentence(peer.name, seconds, where)) is not None:
-                    self._on_message(sentence)
+            case Stalled():
+                self._tell(self._notes.stalled(peer.name, message))
+            case WorkerUnreachable():
+                self._tell(self._notes.unreachable(peer.name, peer.hello.host, message))
             case Backpressure(worker=worker, retry_after_s=retry_after):
                 now = time.monotonic()
                 told = max(now, self._admission.resumes_at)
@@ -252,6 +254,10 @@ class Conductor:
             with contextlib.suppress(OSError):  # a full disk is told by the store, which knows what it costs
                 await anyio.to_thread.run_sync(write_status, self.run_dir, now)
             await anyio.sleep(STATUS_S)
+
+    def _tell(self, sentence: str | None) -> None:
+        if sentence is not None:
+            self._on_message(sentence)
 
     async def _guarded(self, body: Callable[..., Any], *args: Any) -> None:
         """Run a background task whose failure is the run's."""

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import anyio
+import anyio.abc
 
 from agentflow.channel.client import Address, Channel, ChannelClosedError, connect
 from agentflow.channel.messages import (
@@ -28,6 +29,7 @@ from agentflow.channel.messages import (
 from agentflow.errors import RunnerError
 from agentflow.runner.forward import Forwarder
 from agentflow.runner.gateway import Gateway
+from agentflow.runner.probe import Probe
 
 SETUP_TIMEOUT_S = 60.0  # from the connection to the controller's first message
 
@@ -135,7 +137,9 @@ class Link:
                 gateway = await outlives_channel.enter_async_context(Gateway.serve(forwarder))
                 self.started.set_result(Started(set_up.settings, forwarder, gateway))
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._receive_all, incoming, forwarder)
+                    probe = Probe(self.post)
+                    probe.look(set_up.workers, tasks)
+                    tasks.start_soon(self._receive_all, incoming, forwarder, probe, tasks)
                     await self._send_all(channel)
                     tasks.cancel_scope.cancel()
             if self._after_channel is not None:
@@ -155,10 +159,17 @@ class Link:
             raise RunnerError(f"{self._address.name} expected SetUpRunner first and got {type(message).__name__}.")
         return message
 
-    async def _receive_all(self, incoming: AsyncIterator[ToProcess], forwarder: Forwarder) -> None:
+    async def _receive_all(
+        self,
+        incoming: AsyncIterator[ToProcess],
+        forwarder: Forwarder,
+        probe: Probe,
+        tasks: anyio.abc.TaskGroup,
+    ) -> None:
         async for message in incoming:
             if isinstance(message, Workers):
                 forwarder.set_workers(message.workers)
+                probe.look(message.workers, tasks)
             else:
                 self._receive(message)
         self._closed()

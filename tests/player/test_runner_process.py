@@ -23,6 +23,9 @@ from agentflow.channel.messages import (
     NotPlayed,
     Stalled,
     TraceChunk,
+    WorkerInfo,
+    Workers,
+    WorkerUnreachable,
 )
 from agentflow.episode import Kind, Outcome
 from tests.scripted import error, scripted
@@ -72,6 +75,23 @@ async def test_an_episode_is_played_scored_and_recorded(control: Controller) -> 
     assert json.loads(line)["call"]["id"] == result.calls[0].id
     kinds = [type(m).__name__ for m in runner.messages]
     assert kinds.index("TraceChunk") < kinds.index("EpisodeEnded")
+
+
+@pytest.mark.asyncio
+async def test_a_worker_that_cannot_be_reached_is_named_before_any_call_and_one_that_can_is_not(
+    control: Controller,
+) -> None:
+    async with scripted() as server:
+        runner = await control.runner("http://127.0.0.1:9")
+        (told,) = await runner.see(WorkerUnreachable)
+        assert (told.worker, told.address) == ("w0", "127.0.0.1:9")
+        assert "Connect call failed" in told.error
+        reachable = WorkerInfo("w1", server.url, "scripted", apis=("chat",))
+        await runner.say(Workers((reachable,)))
+        await runner.say(Workers((reachable, WorkerInfo("w2", "http://127.0.0.1:9", "scripted", apis=("chat",)))))
+        told = (await runner.see(WorkerUnreachable, count=2))[-1]
+        assert told.worker == "w2"
+        assert [m.worker for m in runner.messages if isinstance(m, WorkerUnreachable)] == ["w0", "w2"]
 
 
 @pytest.mark.asyncio

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from agentflow.config.fields import Arguments, Count, Natural, Seconds, Section, Texts
 
@@ -23,6 +23,13 @@ class ClusterConfig(Section):
     interface: str | None = Field(
         default=None, description="network interface of the workers; when not set, where they reach the controller"
     )
+
+    @field_validator("controller_host")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        if value in ("0.0.0.0", "::", "[::]", ""):
+            raise ValueError("must be one address of this machine, to which the others connect")
+        return value
 
 
 class SlurmConfig(Section):

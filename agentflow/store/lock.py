@@ -109,22 +109,29 @@ def _remove_if_dead(path: Path, me: Holder) -> None:
 def _alone_on_this_host(path: Path) -> Iterator[None]:
     name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
     guard = Path(tempfile.gettempdir(), f"agentflow-{os.getuid()}-{name}.lock")
-    fd = os.open(guard, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    end = time.monotonic() + TAKEOVER_S
+    while (fd := _locked_file(guard)) is None:
+        if time.monotonic() > end:
+            raise RunLockedError(f"Another process has been taking over {path.parent} for long: see who.")
+        time.sleep(0.01)
     try:
-        end = time.monotonic() + TAKEOVER_S
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as e:
-                if time.monotonic() > end:
-                    raise RunLockedError(
-                        f"Another process has been taking over {path.parent} for long: see who."
-                    ) from e
-                time.sleep(0.01)
         yield
     finally:
+        guard.unlink(missing_ok=True)
         os.close(fd)
+
+
+def _locked_file(path: Path) -> int | None:
+    """A file descriptor that holds the ``flock`` of the file of this name; None while another process does."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(fd), os.stat(path)):  # else its last holder removed it: a nameless file is locked
+            return fd
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(fd)
+    return None
 
 
 def _locked(path: Path, holder: Holder | None, me: Holder) -> RunLockedError:

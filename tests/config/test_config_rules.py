@@ -50,6 +50,14 @@ def test_inline_runners_and_a_cluster_contradict_each_other() -> None:
     assert load_config(None, ["rollout.runners=inline"])[0].rollout.runners == "inline"
 
 
+@pytest.mark.parametrize("everywhere", ["0.0.0.0", "::"])
+def test_the_controllers_host_is_one_that_others_can_connect_to(everywhere: str) -> None:
+    with pytest.raises(
+        ConfigError, match=f"controller_host.* must be one address of this machine.*, not '{everywhere}'"
+    ):
+        load_config(None, [f"cluster.controller_host='{everywhere}'"])
+
+
 def test_a_replica_larger_than_a_node_is_not_refused_here() -> None:
     config, _ = load_config(None, ["rollout.backend=sglang:d1t16", "cluster.n_gpus_per_node=8"])
     assert config.allocation is not None

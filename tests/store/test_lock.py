@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 
 import pytest
@@ -139,7 +140,11 @@ def test_a_lock_that_somebody_else_has_by_now_is_not_released(tmp_path):
     assert path.exists()
 
 
-def test_of_many_that_find_a_dead_lock_exactly_one_gets_it(tmp_path):
+def test_of_many_that_find_a_dead_lock_exactly_one_gets_it_and_nothing_is_left_behind(
+    tmp_path, tmp_path_factory, monkeypatch
+):
+    temporary = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     for _ in range(30):
         lock = RunLock.acquire(tmp_path)
         rewrite(tmp_path, process_start="1")
@@ -160,5 +165,5 @@ def test_of_many_that_find_a_dead_lock_exactly_one_gets_it(tmp_path):
         held = [lock for lock in got if lock is not None]
         assert len(held) == 1
         held[0].release()
-        assert list(tmp_path.iterdir()) == []
+        assert [*tmp_path.iterdir(), *temporary.iterdir()] == []
         del lock

@@ -37,18 +37,18 @@ class MultiTurn:
         self._output_tokens = output_tokens
 
     async def run(self, data: Mapping[str, Any], base_url: str, api_key: str, http_client: Any) -> dict[str, float]:
-        """``reward``; seconds of calibration and in tools; and of a conversation in words what was asked for."""
+        """``reward``; seconds of preparation and in tools; and of a conversation in words what was asked for."""
         endpoint = Endpoint(base_url, api_key, http_client, self._fixed_length)
         began = time.perf_counter()
         script, asked = await self._script(data, endpoint)
-        calibration_s = time.perf_counter() - began
+        preparation_s = time.perf_counter() - began
         replies = right = 0
         while (ask := script.next()) is not None:
             reply = await endpoint.stream(ask.messages, ask.tools, ask.output_tokens)
             replies += 1
             right += reply.completion_tokens == ask.output_tokens
             await script.answered(reply.text)
-        return {"reward": right / replies, "tools_s": script.tools_s, "calibration_s": calibration_s, **asked}
+        return {"reward": right / replies, "tools_s": script.tools_s, "preparation_s": preparation_s, **asked}
 
     async def _script(self, data: Mapping[str, Any], endpoint: Endpoint) -> tuple[Script, dict[str, float]]:
         if data.get("workload") == "bfcl":
@@ -57,7 +57,9 @@ class MultiTurn:
             return GoldenReplay(data, self._output_tokens), {}
         conversation = conversation_of(data)
         asked = {
-            "input_tokens_asked": float(sum(turn.input_tokens for turn in conversation.turns)),
+            "input_tokens_asked": float(
+                conversation.shared_tokens + sum(turn.input_tokens for turn in conversation.turns)
+            ),
             "shared_tokens_asked": float(conversation.shared_tokens),
         }
         per_word = self._tokens_per_word or await _cost_of_a_word(endpoint)

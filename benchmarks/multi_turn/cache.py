@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentflow.report.text import percent
 from benchmarks.multi_turn.measurement import TurnRow
 
 TEMPLATE_TOKENS = 128  # of a chat template's own beginning, which all conversations have in common
@@ -18,7 +19,7 @@ def cache_state(warm_up: int, shared_tokens: float | None, turns: Sequence[TurnR
         turns: of the measured ones.
     """
     said = [
-        f"warmed by {warm_up:,} conversations of other text"
+        f"warmed by {warm_up:,} other conversations"
         if warm_up
         else "as the endpoint was found: empty where its workers had just started"
     ]
@@ -32,9 +33,14 @@ def cache_state(warm_up: int, shared_tokens: float | None, turns: Sequence[TurnR
         said.append("the endpoint tells of no cached tokens (vLLM: --enable-prompt-tokens-details)")
         return said
     first = turns[0].lengths
-    if shared_tokens is not None and first is not None and first.cached_share is not None:
+    if first is not None and first.cached_share is not None:
         cached = first.cached_share * first.prompt
-        if cached > shared_tokens * 1.1 + TEMPLATE_TOKENS:
+        if shared_tokens is None:
+            said.append(
+                "conversations may begin alike (tool schemas, system text): in the first turn "
+                f"{percent(first.cached_share)} of the prompts came from the cache"
+            )
+        elif cached > shared_tokens * 1.1 + TEMPLATE_TOKENS:
             said.append(
                 f"but of a first prompt {cached:,.0f} tokens were cached: the endpoint has seen these conversations "
                 "before (another --seed makes others)"

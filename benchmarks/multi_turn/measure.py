@@ -57,6 +57,7 @@ def measure(played: Iterable[Played], expected: int, title: str = "") -> Measure
     measured = [p for p in everything if not p.is_warm_up]
     requests = [request for p in measured for request in p.requests]
     rows = by_turn(requests)
+    asked, given = _input(measured)
     shared = _mean_metric(measured, "shared_tokens_asked")
     whole = _whole(measured)
     window = steady([p.span for p in warm_up], [p.span for p in measured])
@@ -71,7 +72,8 @@ def measure(played: Iterable[Played], expected: int, title: str = "") -> Measure
         whole=part(whole, measured) if whole else None,
         turns=rows,
         times=times(measured),
-        input_asked=_input_asked(measured),
+        input_asked=asked,
+        input_measured=given,
         shared_asked=shared,
         unfinished=_unfinished(measured),
         failures=_failures(requests),
@@ -121,7 +123,7 @@ def lengths(replies: Sequence[Request]) -> Lengths | None:
     prompt = sum(r.prompt_tokens for r in replies)
     return Lengths(
         prompt=prompt / n,
-        new=sum(r.new_tokens for r in replies) / n,
+        added=sum(r.added_tokens for r in replies) / n,
         output=sum(r.completion_tokens for r in replies) / n,
         output_asked=sum(asked) / n if len(asked) == n else None,
         cached_share=sum(r.cached_tokens for r in replies) / prompt if prompt else None,
@@ -151,15 +153,16 @@ def times(measured: Iterable[Played]) -> Times | None:
     model = sum(_covered([Span(r.started_at + r.queue_s, r.ended_at) for r in p.requests]) for p in ended)
     either = sum(_covered([_span(r) for r in p.requests]) for p in ended)
     tools = [p.result.metrics["tools_s"] for p in ended if "tools_s" in p.result.metrics]
-    calibration = sum(p.result.metrics.get("calibration_s", 0.0) for p in ended)
-    rest = wall - either - sum(tools) - calibration
+    preparation = sum(p.result.metrics.get("preparation_s", 0.0) for p in ended)
+    waiting = either - model
+    rest = wall - model - waiting - sum(tools) - preparation
     return Times(
         episodes=n,
         wall=wall / n,
         model=model / n,
-        queue=(either - model) / n,
+        queue=waiting / n,
         tools=sum(tools) / n if tools else None,
-        calibration=calibration / n,
+        preparation=preparation / n,
         harness=rest / n,
     )
 
@@ -206,11 +209,14 @@ def _mean_metric(measured: Iterable[Played], name: str) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _input_asked(measured: Iterable[Played]) -> float | None:
-    """Of a request, over the episodes that say how much they asked."""
+def _input(measured: Iterable[Played]) -> tuple[float | None, float | None]:
+    """Tokens of a user's message, asked for and measured, over the episodes that say what they asked for."""
     saying = [p for p in measured if "input_tokens_asked" in p.result.metrics]
-    requests = sum(len(p.requests) for p in saying)
-    return sum(p.result.metrics["input_tokens_asked"] for p in saying) / requests if requests else None
+    requests = [r for p in saying for r in p.requests]
+    if not requests:
+        return None, None
+    asked = sum(p.result.metrics["input_tokens_asked"] for p in saying)
+    return asked / len(requests), sum(r.input_tokens for r in requests) / len(requests)
 
 
 def _unfinished(measured: Iterable[Played]) -> list[Unfinished]:

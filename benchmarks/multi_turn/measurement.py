@@ -29,13 +29,13 @@ class Lengths(msgspec.Struct, frozen=True):
 
     Args:
         prompt: the whole prompt.
-        new: of it, what the conversation's previous request and its reply did not have.
+        added: of it, what came since the conversation's previous request, its reply included.
         output: of the reply; ``output_asked``: the limit that the request set, where all of them did.
         cached_share: of all prompt tokens, those that the engine had in its cache.
     """
 
     prompt: float
-    new: float
+    added: float
     output: float
     output_asked: float | None
     cached_share: float | None
@@ -88,7 +88,7 @@ class Times(msgspec.Struct, frozen=True):
         model: at least one of its requests was at a worker.
         queue: none was, and one waited for a free place at a worker or for another try.
         tools: the agent was in its tools, as it says itself (metric ``tools_s``); None where it does not say.
-        calibration: it waited for the cost of a word (metric ``calibration_s``).
+        preparation: it made its messages or its world, and waited for the cost of a word (metric ``preparation_s``).
         harness: the rest: starting the episode, the agent's code, requests on their way through agentflow.
     """
 
@@ -97,7 +97,7 @@ class Times(msgspec.Struct, frozen=True):
     model: float
     queue: float
     tools: float | None
-    calibration: float
+    preparation: float
     harness: float
 
 
@@ -136,7 +136,8 @@ class Measurement(msgspec.Struct, frozen=True):
         steady: see :func:`benchmarks.multi_turn.window.steady`; None where there was none.
         whole: from the first request of a measured conversation to the last end, ramp and tail included.
         turns: by turn, over ``whole``.
-        input_asked: tokens that a user's message was to have on average, where the agent says so.
+        input_asked: tokens that a user's message was to have on average, where the agent says so;
+            ``input_measured``: those that it had by the endpoint's count, with what the template adds to a message.
         shared_asked: tokens that all conversations were to begin with.
         cache: the state of the engine's prefix cache, in sentences.
     """
@@ -152,6 +153,7 @@ class Measurement(msgspec.Struct, frozen=True):
     turns: list[TurnRow]
     times: Times | None
     input_asked: float | None
+    input_measured: float | None
     shared_asked: float | None
     unfinished: list[Unfinished]
     failures: list[Failure]

@@ -13,6 +13,7 @@ from benchmarks.multi_turn.measurement import Course, Delays, Measurement, TurnR
 WIDTH, HEIGHT = 920, 560
 LEFT, TOP, GAP_X, GAP_Y = 70, 70, 90, 80
 PLOT_W, PLOT_H = (WIDTH - LEFT - 30 - GAP_X) / 2, (HEIGHT - TOP - 50 - GAP_Y) / 2
+SMALLEST = 0.001  # of a scale, where all values are 0
 COLOURS = {"p50": "#2563a8", "p90": "#e08a1e", "p99": "#b3362c"}
 CACHED, COMPUTED, LINE, STEADY = "#9dc3e6", "#2563a8", "#2563a8", "#e8f1e4"
 
@@ -37,7 +38,7 @@ class Panel:
 
 def picture(m: Measurement) -> str:
     """First token, time between tokens, and prompt by turn; requests at once over the run."""
-    title = first_line(m.title, 110) + ("   PARTIAL" if m.partial else "")
+    title = first_line(m.title, 95) + ("   PARTIAL" if m.partial else "")
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
         'font-size="12" fill="#333">',
@@ -81,8 +82,8 @@ def _prompt(column: int, row: int, turns: Sequence[TurnRow]) -> list[str]:
         left = panel.x(turn) - width / 2
         parts.append(_bar(left, panel.y(cached), width, panel.y(0) - panel.y(cached), CACHED))
         parts.append(_bar(left, panel.y(lengths.prompt), width, panel.y(cached) - panel.y(lengths.prompt), COMPUTED))
-    parts.append(_text(panel.left + PLOT_W - 120, panel.top - 8, "from cache", fill="#5b9bd5"))
-    parts.append(_text(panel.left + PLOT_W - 50, panel.top - 8, "computed", fill=COMPUTED))
+    parts.append(_text(panel.left + PLOT_W - 66, panel.top - 8, "from cache", anchor="end", fill="#5b9bd5"))
+    parts.append(_text(panel.left + PLOT_W, panel.top - 8, "computed", anchor="end", fill=COMPUTED))
     return parts
 
 
@@ -96,14 +97,14 @@ def _course(column: int, row: int, course: Course) -> list[str]:
     line = [(panel.x((i + 0.5) * step), panel.y(value)) for i, value in enumerate(course.in_flight)]
     ends = [_text(panel.x(0), panel.top + PLOT_H + 16, "0"), _text(panel.x(course.seconds), panel.top + PLOT_H + 16,
             seconds(course.seconds), anchor="end")]  # fmt: skip
-    legend = [_text(panel.left + PLOT_W - 60, panel.top - 8, "steady part", fill="#6a8a5a")] if shade else []
+    legend = [_text(panel.left + PLOT_W, panel.top - 8, "steady part", anchor="end", fill="#6a8a5a")] if shade else []
     frame = _frame(panel, "requests at once, warm-up included", lambda v: f"{v:.0f}", ())
     return [*shade, *frame, _polyline(line, LINE), *ends, *legend]
 
 
 def _panel(column: int, row: int, x_max: float, y_max: float) -> Panel:
     left = LEFT + column * (PLOT_W + GAP_X)
-    return Panel(left, TOP + row * (PLOT_H + GAP_Y), x_max, y_max * 1.05 or 1.0)
+    return Panel(left, TOP + row * (PLOT_H + GAP_Y), x_max, (y_max or SMALLEST) * 1.05)
 
 
 def _frame(panel: Panel, title: str, shown: Callable[[float], str], turns: Sequence[int]) -> list[str]:

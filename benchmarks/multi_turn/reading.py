@@ -24,7 +24,8 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
         queue_s: until it went out to the worker that answered.
         latency_s: until the last byte was handed on.
         arrivals_s: of the pieces of its reply, from ``started_at``; empty where it was not streamed.
-        new_tokens: of the prompt, those that the episode's previous request and its reply did not have.
+        added_tokens: of the prompt, beyond that of the episode's previous request.
+        input_tokens: the same without the previous reply, where the conversation goes on with it.
         tokens_asked: ``max_tokens``; None where it set no limit.
         error: what the client was told instead of a (whole) reply.
     """
@@ -36,7 +37,8 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     latency_s: float
     arrivals_s: tuple[float, ...] = ()
     prompt_tokens: int = 0
-    new_tokens: int = 0
+    added_tokens: int = 0
+    input_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
     tokens_asked: int | None = None
@@ -117,11 +119,12 @@ def requests_of(episode: str, lines: Iterable[Line]) -> list[Request]:
     counted = [(turns.count(line), line) for line in lines]
     found = [_request(episode, turn, line) for turn, line in counted if not _is_probe(line)]
     found.sort(key=lambda request: request.started_at)
-    known = 0
+    prompt = reply = 0  # of the previous one
     for place, request in enumerate(found):
         if request.prompt_tokens:
-            found[place] = msgspec.structs.replace(request, new_tokens=max(0, request.prompt_tokens - known))
-            known = request.prompt_tokens + request.completion_tokens
+            added = max(0, request.prompt_tokens - prompt)
+            found[place] = msgspec.structs.replace(request, added_tokens=added, input_tokens=max(0, added - reply))
+            prompt, reply = request.prompt_tokens, request.completion_tokens
     return found
 
 

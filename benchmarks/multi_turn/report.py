@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agentflow.report.output import Output
-from agentflow.report.show import title_of
-from agentflow.store import read_manifest, read_results
+from agentflow.store import Manifest, read_manifest, read_results
 from agentflow.store.files import write_atomically
 from benchmarks.multi_turn.measure import Played, measure
 from benchmarks.multi_turn.measurement import Measurement
@@ -18,6 +17,7 @@ from benchmarks.multi_turn.plot import picture
 from benchmarks.multi_turn.reading import read_requests
 from benchmarks.multi_turn.table import render
 
+OWN_AGENT = "benchmarks.multi_turn.agent:MultiTurn"
 JSON, PICTURE = "serving.json", "serving.svg"
 
 
@@ -29,7 +29,7 @@ def measurement_of(run_dir: Path) -> Measurement:
     """
     manifest = read_manifest(run_dir)
     played = [Played(result, requests) for result, requests in read_requests(run_dir, read_results(run_dir))]
-    return measure(played, manifest.data.n_items * manifest.rules.n_samples, title_of(manifest))
+    return measure(played, manifest.data.n_items * manifest.rules.n_samples, _title(manifest))
 
 
 def report(run_dir: Path, console: Console | None = None) -> Measurement:
@@ -47,3 +47,10 @@ def report(run_dir: Path, console: Console | None = None) -> Measurement:
     for name in (JSON, PICTURE):
         console.print(Text("  ").append(str(run_dir / name)), soft_wrap=True)
     return measurement
+
+
+def _title(manifest: Manifest) -> str:
+    """Agent (where it is another), model and data in a few words."""
+    agent = "" if manifest.agent.name == OWN_AGENT else manifest.agent.name
+    parts = (agent, Path(manifest.rules.model).name, Path(manifest.data.source).stem)
+    return "   ".join(part for part in parts if part)

@@ -5,7 +5,8 @@
     python -m benchmarks.multi_turn.scripted
 
 prints its URL and serves until it is ended. A word is a token, a message costs four more, replies have the length asked
-for, and a prefix of messages that was seen before counts as cached. Without delays a reply is written at once.
+for, and a beginning of tools and messages that was seen before counts as cached. Without delays a reply is written at
+once.
 """
 
 from __future__ import annotations
@@ -39,30 +40,36 @@ class PrefixCache:
     def __init__(self) -> None:
         self._known: set[int] = set()
 
-    def cached_tokens(self, messages: Sequence[Mapping[str, Any]]) -> int:
-        """Tokens of the longest known beginning."""
+    def cached_tokens(self, messages: Sequence[Mapping[str, Any]], tools: bytes) -> int:
+        """Tokens of the longest known beginning; tools come before the messages."""
         cached = total = 0
-        for prefix, tokens in self._prefixes(messages):
+        for prefix, tokens in self._prefixes(messages, tools):
             total += tokens
             if prefix not in self._known:
                 break
             cached = total
         return cached
 
-    def add(self, messages: Sequence[Mapping[str, Any]]) -> None:
+    def add(self, messages: Sequence[Mapping[str, Any]], tools: bytes) -> None:
         """Take a conversation in."""
-        self._known.update(prefix for prefix, _ in self._prefixes(messages))
+        self._known.update(prefix for prefix, _ in self._prefixes(messages, tools))
 
-    def _prefixes(self, messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int]]:
-        prefix = 0
+    def _prefixes(self, messages: Sequence[Mapping[str, Any]], tools: bytes) -> Iterator[tuple[int, int]]:
+        prefix = hash(tools)
+        yield prefix, tool_tokens(tools)
         for message in messages:
-            prefix = hash((prefix, message["role"], message.get("content")))
+            prefix = hash((prefix, msgspec.json.encode(message)))
             yield prefix, message_tokens(message)
 
 
 def message_tokens(message: Mapping[str, Any]) -> int:
     """What a message costs: its words, and what the template adds."""
     return MESSAGE_TOKENS + len((message.get("content") or "").split())
+
+
+def tool_tokens(tools: bytes) -> int:
+    """What schemas cost: a token for every four bytes."""
+    return len(tools) // 4
 
 
 def usage(prompt: int, completion: int, cached: int) -> dict[str, Any]:
@@ -97,10 +104,11 @@ def application(pace: Pace) -> web.Application:
     async def chat(request: web.Request) -> web.StreamResponse:
         body = msgspec.json.decode(await request.read())
         messages, tokens, id = body["messages"], body["max_tokens"], f"chatcmpl-{next(numbers)}"
-        prompt = sum(map(message_tokens, messages)) + len(msgspec.json.encode(body.get("tools") or ())) // 4
-        used = usage(prompt, tokens, cache.cached_tokens(messages))
+        tools = msgspec.json.encode(body["tools"]) if body.get("tools") else b""
+        prompt = tool_tokens(tools) + sum(map(message_tokens, messages))
+        used = usage(prompt, tokens, cache.cached_tokens(messages, tools))
         reply = {"role": "assistant", "content": " ".join([WORD] * tokens)}
-        cache.add([*messages, reply])
+        cache.add([*messages, reply], tools)
         if body.get("stream"):
             return await stream(request, chunks(id, tokens, used), pace)
         choice = {"index": 0, "message": reply, "finish_reason": "length"}

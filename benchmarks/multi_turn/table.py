@@ -77,14 +77,14 @@ _BY_TURN = tuple(one for one in _DELAYS if one[0] != "time per token")  # servin
 
 def _turns(rows: Sequence[TurnRow]) -> Group:
     """By turn, over the whole: lengths, then delays."""
-    lengths = _by_turn(("answered", "prompt tokens", "new", "output", "from cache"))
-    delays = _by_turn([f"{label}, ms" for label, _ in _BY_TURN])
+    lengths = _by_turn(("answered", "prompt tokens", "added", "output", "from cache"))
+    delays = _by_turn([label for label, _ in _BY_TURN])
     for row in rows[:MOST_TURNS]:
         answered = Text(count(row.requests))
         if row.errors:
             answered.append(f" + {plural(row.errors, 'error')}", "red")
         lengths.add_row(str(row.turn), answered, *_lengths(row.lengths))
-        delays.add_row(str(row.turn), *(_milliseconds(pick(row.delays)) for _, pick in _BY_TURN))
+        delays.add_row(str(row.turn), *(triple(pick(row.delays)) for _, pick in _BY_TURN))
     if len(rows) > MOST_TURNS:
         delays.add_row("…", f"{len(rows) - MOST_TURNS} more in serving.json")
     return Group(lengths, Text(), delays)
@@ -103,7 +103,7 @@ def _lengths(lengths: Lengths | None) -> tuple[str, str, str, str]:
         return "–", "–", "–", "–"
     return (
         f"{lengths.prompt:,.0f}",
-        f"{lengths.new:,.0f}",
+        f"{lengths.added:,.0f}",
         f"{lengths.output:,.1f}",
         percent(lengths.cached_share),
     )
@@ -114,7 +114,7 @@ def _times(t: Times) -> Table:
     grid = _grid()
     grid.add_row("an episode", Text(seconds(t.wall)).append(f"   mean of {plural(t.episodes, 'episode')}", "dim"))
     harness = "tools, harness" if t.tools is None else "harness"
-    parts = [("model", t.model), ("waiting", t.queue), ("tools", t.tools), ("calibration", t.calibration)]
+    parts = [("model", t.model), ("waiting", t.queue), ("tools", t.tools), ("preparation", t.preparation)]
     for name, value in [*parts, (harness, t.harness)]:
         if value:
             grid.add_row(f"  {name}", Text(seconds(value).ljust(9)).append(percent(value / t.wall), "dim"))
@@ -124,8 +124,8 @@ def _times(t: Times) -> Table:
 def _facts(m: Measurement) -> Table:
     grid = _grid()
     asked = m.whole.lengths if m.whole else None
-    if m.input_asked is not None and asked is not None:
-        grid.add_row("input", f"{m.input_asked:,.1f} tokens a message asked for, {asked.new:,.1f} measured")
+    if m.input_asked is not None and m.input_measured is not None:
+        grid.add_row("input", f"{m.input_asked:,.1f} tokens a message asked for, {m.input_measured:,.1f} measured")
     if asked is not None and asked.output_asked is not None:
         grid.add_row("output", f"{asked.output_asked:,.1f} tokens a reply asked for, {asked.output:,.1f} measured")
     grid.add_row("left out", f"{plural(m.warm_up, 'conversation')} of warm-up, {plural(m.retried, 'repeated attempt')}")
@@ -165,13 +165,8 @@ def triple(p: Percentiles | None) -> str:
     """The three in one unit."""
     if p is None:
         return "–"
-    if p.p99 < 9.995:
-        return f"{_milliseconds(p)} ms"
-    return f"{p.p50:,.1f} / {p.p90:,.1f} / {p.p99:,.1f} s"
-
-
-def _milliseconds(p: Percentiles | None) -> str:
-    if p is None:
-        return "–"
-    places = 1 if p.p99 < 0.1 else 0
-    return " / ".join(f"{value * 1000:,.{places}f}" for value in (p.p50, p.p90, p.p99))
+    if p.p99 < 2:
+        unit, factor, places = "ms", 1000, 1 if p.p99 < 0.1 else 0
+    else:
+        unit, factor, places = "s", 1, 2 if p.p99 < 100 else 0
+    return " / ".join(f"{value * factor:,.{places}f}" for value in (p.p50, p.p90, p.p99)) + f" {unit}"

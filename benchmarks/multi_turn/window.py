@@ -38,8 +38,8 @@ def steady(warm_up: Iterable[Span], measured: Sequence[Span]) -> Span | None:
     ends = sorted(span.end for span in measured)
     last_start = max(span.start for span in measured)
     warm = [span.end for span in warm_up]
-    start = max(warm) if warm else max(span.start for span in measured if span.start <= ends[0])
-    end = next((end for end in ends if end >= last_start), ends[-1])
+    start = max(warm) if warm else max((span.start for span in measured if span.start < ends[0]), default=ends[0])
+    end = next((end for end in ends if end > last_start), ends[-1])
     return Span(start, end) if start < end else None
 
 

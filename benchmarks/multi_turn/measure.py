@@ -107,6 +107,7 @@ def part(window: Span, measured: Sequence[Played]) -> Part:
 def delays(replies: Sequence[Request]) -> Delays:
     """Of answered requests."""
     return Delays(
+        streamed=sum(bool(r.arrivals_s) for r in replies),
         ttft=percentiles(r.ttft_s for r in replies if r.ttft_s is not None),
         itl=percentiles(gap for r in replies for gap in r.gaps_s),
         tpot=percentiles(r.tpot_s for r in replies if r.tpot_s is not None),

@@ -11,6 +11,7 @@ class Delays(msgspec.Struct, frozen=True):
     """Over answered requests, in seconds.
 
     Args:
+        streamed: requests whose reply came in pieces with output; only of these are the first three.
         ttft: from the client's request to the first piece with output in it.
         itl: between two pieces of the same reply, all pieces of all replies together. A piece is what arrived as one
             event; most engines send a token in each.
@@ -18,6 +19,7 @@ class Delays(msgspec.Struct, frozen=True):
         latency: from the client's request to the last byte.
     """
 
+    streamed: int
     ttft: Percentiles | None
     itl: Percentiles | None
     tpot: Percentiles | None

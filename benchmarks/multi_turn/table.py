@@ -128,6 +128,10 @@ def _facts(m: Measurement) -> Table:
         grid.add_row("input", f"{m.input_asked:,.1f} tokens a message asked for, {m.input_measured:,.1f} measured")
     if asked is not None and asked.output_asked is not None:
         grid.add_row("output", f"{asked.output_asked:,.1f} tokens a reply asked for, {asked.output:,.1f} measured")
+    if m.whole is not None and m.whole.delays.streamed < m.whole.requests:
+        without = m.whole.requests - m.whole.delays.streamed
+        why = "not streamed, empty, or a tool call that the engine held back or could not read"
+        grid.add_row("without pieces", f"{without:,} of {m.whole.requests:,} replies: {why}")
     grid.add_row("left out", f"{plural(m.warm_up, 'conversation')} of warm-up, {plural(m.retried, 'repeated attempt')}")
     if m.steady is None:
         grid.add_row(

@@ -104,6 +104,18 @@ def test_percentiles_are_those_of_agentflow_over_all_gaps_together() -> None:
     assert delays.tpot.p50 == pytest.approx((0.25 + 1.5) / 2)
 
 
+def test_a_reply_without_pieces_counts_in_latency_alone_and_the_table_says_so() -> None:
+    held_back = request(1, 0.0, latency=9.0, arrivals_s=())
+    m = measure([episode("a", 0.0, 9.0, [held_back]), episode("b", 0.0, 5.0, [request(1, 0.0)])], 2)
+    assert m.whole is not None
+    assert (m.whole.requests, m.whole.delays.streamed) == (2, 1)
+    assert m.whole.delays.ttft is not None
+    assert m.whole.delays.ttft.p99 == 0.5
+    assert m.whole.delays.latency is not None
+    assert m.whole.delays.latency.p50 == 5.0
+    assert "1 of 2 replies" in shown(m)
+
+
 def test_the_times_of_an_episode_add_up() -> None:
     waited = [request(1, 0.0, queue_s=0.4), request(2, 2.0)]
     m = measure([episode("a", 0.0, 4.0, waited, metrics={"tools_s": 0.5, "preparation_s": 0.25})], 1)

@@ -53,6 +53,10 @@ def test_a_probe_is_no_request_but_its_line_is_still_counted_in_the_trace() -> N
     assert [request.turn for request in requests_of("c/0", trace)] == [1, 2]
 
 
+def test_a_streamed_request_for_one_token_is_no_probe() -> None:
+    assert len(requests_of("c/0", [line(["u"], {"u": "user"}, request={"max_tokens": 1})])) == 1
+
+
 def test_what_was_added_is_told_from_the_previous_prompt_in_order_of_starts() -> None:
     trace = [
         line(["u1", "a1", "u2"], {"u1": "user", "a1": "assistant", "u2": "user"}, at=2, prompt_tokens=190,

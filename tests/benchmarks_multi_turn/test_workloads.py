@@ -53,15 +53,15 @@ def written(folder: Path, value: Any) -> Path:
     return path
 
 
-def changed(path: str, value: Any) -> dict[str, Any]:
-    """The example with one value at a dotted path set."""
-    copy = json.loads(json.dumps(EXAMPLE))
+def changed(path: str, value: Any, file: Any = EXAMPLE) -> dict[str, Any]:
+    """The file with one value at a dotted path set."""
+    copy = json.loads(json.dumps(file))
     *way, last = path.split(".")
-    at = copy
+    at: dict[str, Any] = copy
     for key in way:
         at = at[key]
     at[last] = value
-    return copy
+    return dict(copy)
 
 
 def test_the_first_conversations_warm_up_and_all_are_alike() -> None:
@@ -136,6 +136,22 @@ def test_vllms_own_file_is_read_as_it_is_and_gives_the_same_conversations_each_t
         assert LEAST_TOKENS <= first.input_tokens <= 5000 + LEAST_TOKENS, "the common prefix counts towards num_tokens"
         assert all(120 <= turn.input_tokens <= 160 for turn in later)
         assert all(80 <= turn.output_tokens <= 120 for turn in one.turns)
+
+
+@pytest.mark.parametrize(
+    ("common", "prefix", "message", "first"),
+    [(40, 5, 60, 5 + 20), (500, 1000, 120, 1000 + LEAST_TOKENS), (0, 7, 60, 7 + 60)],
+)
+def test_the_common_prefix_counts_towards_the_first_message_and_the_own_one_does_not(
+    tmp_path: Path, common: int, prefix: int, message: int, first: int
+) -> None:
+    file = EXAMPLE
+    values = {"common_prefix_num_tokens": common, "prefix_num_tokens": prefix, "num_tokens": message}
+    for key, value in values.items():
+        file = changed(f"prompt_input.{key}", {"distribution": "constant", "value": value}, file)
+    [row] = generate(read_generator(written(tmp_path, file)), 1, 0, seed=1)
+    assert row["shared_tokens"] == common
+    assert [turn[0] for turn in row["turns"]][:2] == [first, message]
 
 
 def test_more_conversations_leave_the_first_ones_as_they_were(tmp_path: Path) -> None:

@@ -232,7 +232,8 @@ async def test_a_streamed_call_keeps_when_each_piece_of_its_reply_came(house: Ho
     async def one_by_one(ask: Ask) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(ask.request)
-        _, *words, finish = chat_chunks("a b c")
+        role, *words, finish = chat_chunks("a b c")
+        await response.write(f"data: {json.dumps(role)}\n\n".encode())
         for turn, chunk in zip(turns, words, strict=True):
             await turn.wait()
             await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
@@ -246,11 +247,11 @@ async def test_a_streamed_call_keeps_when_each_piece_of_its_reply_came(house: Ho
             stream = await sdk(door, client).chat.completions.create(model="default", messages=HI, stream=True)  # type: ignore[arg-type]
             seen = []
             async for chunk in stream:
-                seen.append(chunk.choices[0].delta.content)
+                seen += [word] if (word := chunk.choices[0].delta.content) else []
                 for turn in turns[: len(seen) + 1]:
                     turn.set()
         [line] = lines(door)
-    assert len(line["arrivals_s"]) == 3, "the event with only a finish reason is no piece"
+    assert len(line["arrivals_s"]) == 3, "events with only a role or a finish reason are no pieces"
     assert line["arrivals_s"] == sorted(line["arrivals_s"])
     call = line["call"]
     assert call["queue_s"] <= call["ttft_s"] <= line["arrivals_s"][0] + 1e-4

@@ -107,6 +107,8 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
         started_at: when the agent's request reached a door.
         latency_s: until the last byte was handed to the agent.
         ttft_s: until the first byte of the body; equals ``latency_s`` for an unstreamed reply, None when none came.
+        queue_s: until the request that was answered went out to its worker: the wait for a free place there, and the
+            tries that failed before it. Part of ``ttft_s`` and ``latency_s``.
         status: HTTP status that the agent saw; 0 when the agent went away first.
         tries: how many workers' answers it took (1 without fail-over).
         truncated: the reply hit its token limit.
@@ -120,6 +122,7 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
     role: str = DEFAULT_ROLE
     worker: str = ""
     ttft_s: float | None = None
+    queue_s: float = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
@@ -57,10 +58,17 @@ def cli(debug: bool) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point. A user's mistake is one sentence on stderr; ``--debug`` shows where it was raised."""
-    argv = list(sys.argv[1:] if arguments is None else arguments)
+    """Entry point."""
+    call(cli, "agentflow", list(sys.argv[1:] if arguments is None else arguments))
+
+
+def call(command: click.Command, name: str, argv: list[str]) -> NoReturn:
+    """Call a command line and leave with its exit code.
+
+    A user's mistake is one sentence on stderr; with ``--debug`` first in ``argv``, where it was raised.
+    """
     try:
-        code = cli.main(argv, prog_name="agentflow", standalone_mode=False)
+        code = command.main(argv, prog_name=name, standalone_mode=False)
     except click.ClickException as e:
         e.show()
         sys.exit(e.exit_code)

@@ -40,6 +40,17 @@ def assembler(dialect: Dialect) -> Assembler | None:
             return None
 
 
+def has_output(event: Json) -> bool:
+    """Whether an event brings something that the model wrote: text, reasoning, a part of a tool call."""
+    kind = event.get("type")
+    if isinstance(kind, str):  # Responses and Messages name their events
+        return kind.endswith("delta") and kind != "message_delta"
+    return any(
+        part.get("text") or any(value for key, value in (part.get("delta") or {}).items() if key != "role")
+        for part in event.get("choices") or ()
+    )
+
+
 class Choices:
     """Chat and text completions: chunks with a delta (or a text) a choice.
 

@@ -32,10 +32,21 @@ class Entry:
         self._started_at = time.time()
         self._started = time.perf_counter()
         self._ttft_s: float | None = None
+        self._queue_s = 0.0
+        self._arrivals: list[float] = []
         self._closed = False
         self.worker = ""
         self.tries = 0
         self.filled: Fields = {}
+
+    def sent(self) -> None:
+        """A request goes out to a worker."""
+        self.tries += 1
+        self._queue_s = time.perf_counter() - self._started
+
+    def arrived(self, pieces: int, at: float) -> None:
+        """So many pieces of a streamed reply are there, the last of them read at this ``time.perf_counter()``."""
+        self._arrivals += [at - self._started] * (pieces - len(self._arrivals))
 
     def first_byte(self) -> None:
         """The answer begins."""
@@ -72,6 +83,7 @@ class Entry:
             role=ask.role,
             worker=self.worker,
             ttft_s=self._ttft_s,
+            queue_s=self._queue_s,
             prompt_tokens=found.prompt_tokens,
             completion_tokens=found.completion_tokens,
             cached_tokens=found.cached_tokens,
@@ -81,7 +93,8 @@ class Entry:
             error=door.redact(error),
         )
         request = ask.body if ask.fields is None else {**ask.fields, **self.filled}
-        if not door.recorder.end(self._place, call, request, ask.conversation, reply if body is None else body):
+        response = reply if body is None else body
+        if not door.recorder.end(self._place, call, request, ask.conversation, response, self._arrivals):
             return
         door.ended(ask, hint, body, reply)
         if ask.conversation.tools and ask.fields is not None:

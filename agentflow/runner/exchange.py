@@ -143,7 +143,7 @@ class Exchange:
         try:
             wire = ask.wire(self._core, endpoint)
             entry.filled = wire.filled
-            entry.tries += 1
+            entry.sent()
             async with self.clock.limit(self._core.settings.request_timeout_s):
                 response = await self._core.connections.here().workers.request(
                     ask.method,

@@ -4,18 +4,20 @@ A trace is JSON lines, one a call in order of their ends::
 
     {"episode": "<item>/<sample>", "attempt": n, "call": {...}, "api": "/v1/chat/completions",
      "request": {..., "messages": ["#0", "<hash>", ...], "tools": "<hash>"},
-     "response": {...}, "messages": {"<hash>": {...}}}
+     "response": {...}, "messages": {"<hash>": {...}}, "arrivals_s": [...]}
 
 ``request`` is what the agent asked plus the values that agentflow filled in. ``messages`` (``input`` in the Responses
 API) names its messages by content hash; the line where a hash is seen first carries its text in the line's own
 ``messages``. ``"#k"`` stands for all messages of the trace's line k (counted from 0): a conversation that grows by a
 turn a call costs one turn a call. Tool lists travel apart, as :class:`agentflow.channel.messages.ToolSchema`.
+``arrivals_s``, of a streamed reply: when each piece with output in it (text, reasoning, a part of a tool call) was read
+from the worker, in seconds from the call's ``started_at``.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -38,6 +40,7 @@ class TraceLine(msgspec.Struct, omit_defaults=True):
     request: dict[str, Any] | str
     response: Any = None
     messages: dict[str, msgspec.Raw] = {}
+    arrivals_s: list[float] = []
 
 
 class Recorder:
@@ -65,12 +68,14 @@ class Recorder:
         request: Fields | bytes,
         conversation: Conversation,
         response: bytes | dict[str, Any] | None,
+        arrivals_s: Sequence[float] = (),
     ) -> bool:
         """The call at ``place`` is over; False when that was known already.
 
         Args:
             request: the request's fields, or its bytes where they were no JSON object.
             response: the reply's body, or the reply assembled from a stream.
+            arrivals_s: of the pieces of a streamed reply.
         """
         with self._lock:
             if self._calls[place] is not None:
@@ -85,6 +90,7 @@ class Recorder:
                 request=shown,
                 response=_response(call.api, response),
                 messages=new,
+                arrivals_s=[round(at, 4) for at in arrivals_s],
             )
             self._lines.append(_valid(self._redact(_encode(line))) + b"\n")
             self._seen.update(new)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from agentflow.runner.ask import Ask, Wire
-from agentflow.runner.assemble import assembler, error_text
+from agentflow.runner.assemble import assembler, error_text, has_output
 from agentflow.runner.dialect import Dialect
 from agentflow.runner.sse import DONE, EventCutter
 from agentflow.runner.translation import ChatStream
@@ -21,7 +21,8 @@ _decode = msgspec.json.decode
 class Relay:
     """Hands every byte on as it came.
 
-    ``whole`` turns true at the dialect's end of a stream; a stream that ends before is broken.
+    ``whole`` turns true at the dialect's end of a stream; a stream that ends before is broken. ``pieces`` counts the
+    events with output in them.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -29,6 +30,7 @@ class Relay:
         self._assembler = assembler(dialect)
         self._choices = dialect in (Dialect.CHAT, Dialect.COMPLETIONS)
         self._done = False
+        self.pieces = 0
 
     @property
     def ended(self) -> bool:
@@ -67,6 +69,7 @@ class Relay:
         event = _event(data)
         if event is not None and self._assembler is not None:
             self._assembler.feed(event)
+            self.pieces += has_output(event)
         return event
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
@@ -26,6 +27,7 @@ class ReplyStream:
         self._next: bytes | None = first
         self._deadline = exchange.clock.deadline  # the stream belongs to the try that it answers
         self._open = True
+        self._read_at = time.perf_counter()
 
     def __aiter__(self) -> Self:
         return self
@@ -36,6 +38,7 @@ class ReplyStream:
             if chunk is None:
                 chunk = await self._read()
             out = self._relay.feed(chunk) if chunk else self._finish()
+            self._exchange.entry.arrived(self._relay.pieces, self._read_at)
             if out:
                 return out
         raise StopAsyncIteration
@@ -45,6 +48,7 @@ class ReplyStream:
         try:
             async with self._exchange.clock.until(self._deadline):
                 chunk = await self._response.content.readany()
+                self._read_at = time.perf_counter()
             left_by_agent = False
             return chunk
         except EpisodeOverError:

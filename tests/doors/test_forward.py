@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -222,6 +223,58 @@ async def test_usage_is_asked_for_in_streams_and_shown_only_to_who_asked(
         assert (call.prompt_tokens, call.completion_tokens, call.status) == (10, 5, 200)
         assert call.ttft_s is not None
         assert call.ttft_s <= call.latency_s
+
+
+@pytest.mark.parametrize("kind", DOORS)
+async def test_a_streamed_call_keeps_when_each_piece_of_its_reply_came(house: HouseMaker, kind: str) -> None:
+    turns = [asyncio.Event() for _ in range(3)]
+
+    async def one_by_one(ask: Ask) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(ask.request)
+        role, *words, finish = chat_chunks("a b c")
+        await response.write(f"data: {json.dumps(role)}\n\n".encode())
+        for turn, chunk in zip(turns, words, strict=True):
+            await turn.wait()
+            await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
+        await response.write(f"data: {json.dumps(finish)}\n\ndata: [DONE]\n\n".encode())
+        return response
+
+    async with house(one_by_one) as h:
+        door = h.open()
+        turns[0].set()
+        async with client_of(door, kind) as client:
+            stream = await sdk(door, client).chat.completions.create(model="default", messages=HI, stream=True)  # type: ignore[arg-type]
+            seen = []
+            async for chunk in stream:
+                seen += [word] if (word := chunk.choices[0].delta.content) else []
+                for turn in turns[: len(seen) + 1]:
+                    turn.set()
+        [line] = lines(door)
+    assert len(line["arrivals_s"]) == 3, "events with only a role or a finish reason are no pieces"
+    assert line["arrivals_s"] == sorted(line["arrivals_s"])
+    call = line["call"]
+    assert call["queue_s"] <= call["ttft_s"] <= line["arrivals_s"][0] + 1e-4
+    assert line["arrivals_s"][-1] <= call["latency_s"] + 1e-4
+
+
+async def test_what_passed_before_the_answered_request_went_out_is_told_apart(
+    house: HouseMaker, no_backoff: None
+) -> None:
+    held: list[float] = []
+
+    async def slow_and_gone(ask: Ask) -> web.Response:
+        since = time.perf_counter()
+        await asyncio.sleep(0.02)
+        held.append(time.perf_counter() - since)
+        return error(503)
+
+    async with house(slow_and_gone, lambda ask: chat()) as h:
+        door = h.open(worker="w0")
+        await sdk(door, door.http_client()).chat.completions.create(model="default", messages=HI)  # type: ignore[arg-type]
+        [call] = door.calls
+        assert (call.worker, call.tries) == ("w1", 2)
+        assert sum(held) <= call.queue_s <= call.latency_s
 
 
 async def test_numbers_of_a_call(house: HouseMaker) -> None:

@@ -29,11 +29,12 @@ class Finished:
 
 @dataclass
 class CommandLine:
-    """``agentflow`` in ``cwd``."""
+    """``agentflow`` (or another module's command line) in ``cwd``."""
 
     cwd: Path
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
+    module: str = "agentflow"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -41,7 +42,7 @@ class CommandLine:
 
     def __call__(self, *arguments: str) -> Finished:
         done = subprocess.run(
-            [sys.executable, "-m", "agentflow", *arguments],
+            [sys.executable, "-m", self.module, *arguments],
             cwd=self.cwd,
             env=self.environment,
             capture_output=True,
@@ -53,7 +54,7 @@ class CommandLine:
     def background(self, *arguments: str) -> subprocess.Popen[str]:
         """Running beside the test, in a session of its own; ends with the test."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "agentflow", *arguments],
+            [sys.executable, "-m", self.module, *arguments],
             cwd=self.cwd,
             env=self.environment,
             stdout=subprocess.PIPE,

@@ -1,0 +1,168 @@
+"""An endpoint that costs next to nothing: what is measured on it is agentflow, this machine, and nothing else.
+
+::
+
+    python -m benchmarks.multi_turn.scripted
+
+prints its URL and serves until it is ended. A word is a token, a message costs four more, replies have the length asked
+for, and a beginning of tools and messages that was seen before counts as cached. Without delays a reply is written at
+once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+MODEL = "scripted"
+MESSAGE_TOKENS = 4
+WORD = "word"
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds before the first piece of a reply, and between two of them."""
+
+    first_s: float = 0.0
+    between_s: float = 0.0
+
+
+class PrefixCache:
+    """Which conversations were read or written, whole or as the beginning of another. Never forgets. Pure."""
+
+    def __init__(self) -> None:
+        self._known: set[int] = set()
+
+    def cached_tokens(self, messages: Sequence[Mapping[str, Any]], tools: bytes) -> int:
+        """Tokens of the longest known beginning; tools come before the messages."""
+        cached = total = 0
+        for prefix, tokens in self._prefixes(messages, tools):
+            total += tokens
+            if prefix not in self._known:
+                break
+            cached = total
+        return cached
+
+    def add(self, messages: Sequence[Mapping[str, Any]], tools: bytes) -> None:
+        """Take a conversation in."""
+        self._known.update(prefix for prefix, _ in self._prefixes(messages, tools))
+
+    def _prefixes(self, messages: Sequence[Mapping[str, Any]], tools: bytes) -> Iterator[tuple[int, int]]:
+        prefix = hash(tools)
+        yield prefix, tool_tokens(tools)
+        for message in messages:
+            prefix = hash((prefix, msgspec.json.encode(message)))
+            yield prefix, message_tokens(message)
+
+
+def message_tokens(message: Mapping[str, Any]) -> int:
+    """What a message costs: its words, and what the template adds."""
+    return MESSAGE_TOKENS + len((message.get("content") or "").split())
+
+
+def tool_tokens(tools: bytes) -> int:
+    """What schemas cost: a token for every four bytes."""
+    return len(tools) // 4
+
+
+def usage(prompt: int, completion: int, cached: int) -> dict[str, Any]:
+    """The usage object."""
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": cached},
+    }
+
+
+def chunks(id: str, tokens: int, used: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The chunks of a streamed reply: role, a word in each, the finish reason, the usage."""
+    head = {"id": id, "object": "chat.completion.chunk", "created": 0, "model": MODEL}
+
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+        return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+    yield chunk({"role": "assistant", "content": ""})
+    for number in range(tokens):
+        yield chunk({"content": f" {WORD}" if number else WORD})
+    yield chunk({}, "length")
+    yield {**head, "choices": [], "usage": used}
+
+
+def application(pace: Pace) -> web.Application:
+    """The server."""
+    numbers = itertools.count(1)
+    cache = PrefixCache()
+
+    async def chat(request: web.Request) -> web.StreamResponse:
+        body = msgspec.json.decode(await request.read())
+        messages, tokens, id = body["messages"], body["max_tokens"], f"chatcmpl-{next(numbers)}"
+        tools = msgspec.json.encode(body["tools"]) if body.get("tools") else b""
+        prompt = tool_tokens(tools) + sum(map(message_tokens, messages))
+        used = usage(prompt, tokens, cache.cached_tokens(messages, tools))
+        reply = {"role": "assistant", "content": " ".join([WORD] * tokens)}
+        cache.add([*messages, reply], tools)
+        if body.get("stream"):
+            return await stream(request, chunks(id, tokens, used), pace)
+        choice = {"index": 0, "message": reply, "finish_reason": "length"}
+        head = {"id": id, "object": "chat.completion", "created": 0, "model": MODEL}
+        return web.json_response({**head, "choices": [choice], "usage": used})
+
+    async def models(request: web.Request) -> web.Response:
+        return web.json_response({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+
+    async def health(request: web.Request) -> web.Response:
+        return web.json_response({"status": "ok"})
+
+    app = web.Application(client_max_size=1 << 28)
+    app.router.add_post("/v1/chat/completions", chat)
+    app.router.add_get("/v1/models", models)
+    app.router.add_get("/health", health)
+    return app
+
+
+async def stream(request: web.Request, events: Iterator[dict[str, Any]], pace: Pace) -> web.StreamResponse:
+    """Write events as they come, or all at once where nothing is to be waited for."""
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    encoded = (b"data: " + msgspec.json.encode(event) + b"\n\n" for event in events)
+    if pace == Pace():
+        await response.write(b"".join(encoded) + b"data: [DONE]\n\n")
+        return response
+    await asyncio.sleep(pace.first_s)
+    for event in encoded:
+        await response.write(event)
+        await asyncio.sleep(pace.between_s)
+    await response.write(b"data: [DONE]\n\n")
+    return response
+
+
+async def serve(port: int, pace: Pace) -> None:
+    """Serve on loopback until cancelled."""
+    runner = web.AppRunner(application(pace), access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port, backlog=1024).start()
+    host, bound = runner.addresses[0][:2]
+    print(f"http://{host}:{bound}", flush=True)
+    await asyncio.Event().wait()
+
+
+def main() -> None:
+    """Serve until killed."""
+    arguments = argparse.ArgumentParser(description="An endpoint that costs next to nothing; prints its URL.")
+    arguments.add_argument("--port", type=int, default=0)
+    arguments.add_argument("--first", type=float, default=0.0, metavar="SECONDS", help="before a reply begins")
+    arguments.add_argument("--between", type=float, default=0.0, metavar="SECONDS", help="between two tokens")
+    options = arguments.parse_args()
+    asyncio.run(serve(options.port, Pace(options.first, options.between)))
+
+
+if __name__ == "__main__":
+    main()

@@ -91,7 +91,14 @@ def check_agent(imported: ImportedAgent) -> LoadedAgent:
         modules[f"<argument {name} of {label}, given from Python>"] = hashlib.sha256(pickled).hexdigest()
     if spec.pickled:  # a class from a notebook has no file to hash
         modules[f"<{label}, given from Python>"] = hashlib.sha256(spec.pickled).hexdigest()
-    info = AgentInfo(label, _is_async(run), modules, _dataset(target, imported.roots[0]), _group_by(target))
+    info = AgentInfo(
+        label,
+        _is_async(run),
+        modules,
+        _dataset(target, imported.roots[0]),
+        _names(target, "group_by"),
+        _names(target, "roles"),
+    )
     return LoadedAgent(info, new, wanted)
 
 
@@ -111,9 +118,9 @@ def _dataset(target: object, folder: Path) -> str:
     return str(beside) if beside.is_file() else os.fspath(named)
 
 
-def _group_by(target: object) -> tuple[str, ...]:
-    """The columns that the attribute ``group_by`` names."""
-    named = getattr(target, "group_by", ())
+def _names(target: object, attribute: str) -> tuple[str, ...]:
+    """The names that an attribute lists: the columns of ``group_by``, the model roles of ``roles``."""
+    named = getattr(target, attribute, ())
     return tuple(n for n in named if isinstance(n, str)) if isinstance(named, tuple | list) else ()
 
 

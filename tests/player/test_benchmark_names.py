@@ -15,6 +15,7 @@ AGENT = """
 class Hanoi:
     dataset = "hanoi:easy"
     group_by = ("discs",)
+    roles = ("user", 7)
 
     async def run(self, data):
         return 1.0
@@ -43,7 +44,7 @@ def hanoi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_name_of_a_benchmark_is_its_agent(hanoi: Path) -> None:
     info = check_agent(import_agent(AgentSpec(path="hanoi"))).info
     assert info.name == "measured.hanoi.agent:Hanoi"
-    assert (info.dataset, info.group_by) == ("hanoi:easy", ("discs",))
+    assert (info.dataset, info.group_by, info.roles) == ("hanoi:easy", ("discs",), ("user",))
     assert "measured/hanoi/agent.py" in info.modules, "its source decides the score of a run, wherever that is started"
 
 

@@ -96,8 +96,9 @@ def check_agent(imported: ImportedAgent) -> LoadedAgent:
         _is_async(run),
         modules,
         dataset=_dataset(target, imported.roots[0]),
-        group_by=_group_by(target),
+        group_by=_names(target, "group_by"),
         headline="pass^k" if getattr(target, "headline", None) == "pass^k" else "",
+        roles=_names(target, "roles"),
     )
     return LoadedAgent(info, new, wanted)
 
@@ -118,9 +119,9 @@ def _dataset(target: object, folder: Path) -> str:
     return str(beside) if beside.is_file() else os.fspath(named)
 
 
-def _group_by(target: object) -> tuple[str, ...]:
-    """The columns that the attribute ``group_by`` names."""
-    named = getattr(target, "group_by", ())
+def _names(target: object, attribute: str) -> tuple[str, ...]:
+    """The names that an attribute lists: the columns of ``group_by``, the model roles of ``roles``."""
+    named = getattr(target, attribute, ())
     return tuple(n for n in named if isinstance(n, str)) if isinstance(named, tuple | list) else ()
 
 

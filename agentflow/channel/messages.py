@@ -45,6 +45,8 @@ class AgentInfo(msgspec.Struct, frozen=True):
         dataset: the data set that the class names as its own (``dataset = "problems.jsonl"``); a path is absolute.
         group_by: columns of it by which the class wants its score broken down (``group_by = ("level",)``).
         headline: ``pass^k`` where that is what the class wants to be quoted by (``headline = "pass^k"``), else empty.
+        roles: model roles that the class asks for by name (``roles = ("user",)``); where the configuration does not
+            mention one, the default role's workers play it.
     """
 
     name: str
@@ -53,6 +55,7 @@ class AgentInfo(msgspec.Struct, frozen=True):
     dataset: str = ""
     group_by: tuple[str, ...] = ()
     headline: str = ""
+    roles: tuple[str, ...] = ()
 
 
 class WorkerInfo(msgspec.Struct, frozen=True):
@@ -78,11 +81,18 @@ class WorkerInfo(msgspec.Struct, frozen=True):
 
 
 class RoleSettings(msgspec.Struct, frozen=True):
-    """A model role: the names by which agents ask for it, and the sampling values that the user set for it
-    (``gconfig`` names: temperature, top_p, top_k, max_new_tokens, min_new_tokens, stop, ...; only those set)."""
+    """A model role.
+
+    Args:
+        names: by which agents ask for it.
+        sampling: the values that the user set for it (``gconfig`` names: temperature, top_p, top_k, max_new_tokens,
+            min_new_tokens, stop, ...; only those set).
+        is_shared: it has no workers of its own; those of the default role play it.
+    """
 
     names: tuple[str, ...] = ()
     sampling: dict[str, Any] = {}
+    is_shared: bool = False
 
 
 class RunnerSettings(msgspec.Struct, frozen=True):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from agentflow.config.fields import Count, Natural, Number, Section, Share, Texts, Urls, Whole, no_bool
 
@@ -51,10 +51,29 @@ class GenerationConfig(Section):
 
 
 class Role(Section):
-    """A further model with endpoints of its own: a simulated user, a judge."""
+    """A further model: a simulated user, a judge. With endpoints of its own, or played by the default role's workers.
 
-    model: str = Field(description="model name at its endpoint")
-    base_url: Annotated[Urls, Field(min_length=1)] = Field(description="its endpoints")
+    Its calls and its sampling are its own either way.
+    """
+
+    model: str | None = Field(default=None, description="model name at its endpoints; needed where there are any")
+    base_url: Urls = Field(default=(), description="its endpoints; none: the default role's workers play it")
     api_key_env: str = Field(default="OPENAI_API_KEY", description="environment variable that holds its key")
     names: Texts = Field(default=(), description="further names by which agents ask for it")
     gconfig: GenerationConfig = Field(default_factory=GenerationConfig, description="sampling values of this role")
+
+    @model_validator(mode="after")
+    def _model_and_endpoints(self) -> Self:
+        if self.base_url and self.model is None:
+            raise ValueError("has a base_url, so it needs a model as well: its name there")
+        if self.model is not None and not self.base_url:
+            raise ValueError(
+                f"names a model ({self.model}) and no base_url: give the endpoints that serve it, or leave the model "
+                "out, and the workers of the default role play it"
+            )
+        return self
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the default role's workers play it."""
+        return not self.base_url

@@ -61,7 +61,7 @@ def runner_settings(config: Config) -> RunnerSettings:
         most = MAX_A_WORKER * (workers.replicas if workers else len(config.base_url))
     roles = {DEFAULT_ROLE: RoleSettings(names=(DEFAULT_ROLE,), sampling=config.sampling())}
     for name, role in config.roles.items():
-        roles[name] = RoleSettings(names=role.names or (name,), sampling=role.gconfig.sampling())
+        roles[name] = RoleSettings(role.names or (name,), role.gconfig.sampling(), role.is_shared)
     rollout = config.rollout
     return RunnerSettings(
         run_seed=config.seed,

@@ -79,9 +79,12 @@ class Ask:
     Args:
         fields: the body's top level with raw values, None when it is no JSON object (then it goes as it is).
         seed: the seed to fill in, None where the agent set one or none is wanted.
+        role: that the call counts for; ``workers`` is the role whose workers answer it.
     """
 
-    __slots__ = ("body", "conversation", "fields", "headers", "method", "model", "role", "route", "seed", "stream")
+    __slots__ = (
+        "body", "conversation", "fields", "headers", "method", "model", "role", "route", "seed", "stream", "workers",
+    )  # fmt: skip
 
     def __init__(self, method: str, route: Route, headers: list[tuple[str, str]], body: bytes) -> None:
         self.method = method
@@ -90,7 +93,7 @@ class Ask:
         self.body = body
         self.fields = read_fields(body) if body else None
         self.conversation = Conversation()
-        self.role = DEFAULT_ROLE
+        self.role = self.workers = DEFAULT_ROLE
         self.seed: int | None = None
         self.stream = False
         self.model = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -41,7 +41,8 @@ class EpisodeDoor:
     """One attempt's door; made by ``Forwarder.open_episode``.
 
     Attributes:
-        stays: the worker that each role's calls stay on.
+        stays: the worker that the calls to each role's workers stay on.
+        roles: the model roles that the agent's class declares.
         key: unguessable; the path segment of ``base_url`` and the ``api_key`` at once.
         verdict: set once infrastructure has decided the episode.
         hint: what the last call died of, where that was the model's side (``context_overflow``, ``server_error``,
@@ -56,6 +57,7 @@ class EpisodeDoor:
         gateway_url: str,
         stays: dict[str, str],
         forward: Callable[[Core, EpisodeDoor, str, str, Headers, bytes], Awaitable[Reply]],
+        roles: Collection[str] = (),
     ) -> None:
         self._core = core
         self._forward = forward
@@ -68,6 +70,7 @@ class EpisodeDoor:
         self.episode = episode
         self.key = key
         self.stays = stays
+        self.roles = frozenset(roles)
         self.recorder = Recorder(episode, self._redact)
         self.responses = ResponseChain()
         self.in_flight: set[Exchange] = set()

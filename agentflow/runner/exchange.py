@@ -107,7 +107,7 @@ class Exchange:
 
     async def _worker(self, retry: Retry) -> Endpoint:
         """A healthy worker, in whose lane this call now has a place."""
-        role, table = self._ask.role, self._core.table
+        role, table = self._ask.workers, self._core.table
         while True:
             snapshot = table.snapshot
             endpoint = snapshot.choose(role, self._door.stays.get(role, ""), retry.avoid, self._door.episode.id)
@@ -208,7 +208,7 @@ class Exchange:
         if reply is None and dialect is not Dialect.OTHER:
             message = f"{name} answered what is no reply of a model, but {_shown(body)}"
             self._door.decide(Outcome.LOST, Kind.UNREACHABLE, f"{message}: is its URL right?")
-        self._door.stays[self._ask.role] = name
+        self._door.stays[self._ask.workers] = name
         self.entry.first_byte()
         self.entry.close(status, reply, body)
         return Reply(status, headers, body)
@@ -216,7 +216,7 @@ class Exchange:
     def _streamed(self, wire: Wire, response: aiohttp.ClientResponse, first: bytes) -> Reply:
         if not first:
             raise aiohttp.ClientPayloadError("the stream ended before its first byte")
-        self._door.stays[self._ask.role] = self.entry.worker
+        self._door.stays[self._ask.workers] = self.entry.worker
         self.entry.first_byte()
         self._stream = ReplyStream(self, response, relay_for(self._ask, wire), first)
         return Reply(response.status, reply_headers(response.raw_headers), stream=self._stream)

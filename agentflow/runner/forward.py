@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
@@ -35,7 +35,7 @@ async def forward(
     if at.dialect is Dialect.MODELS:
         return json_reply(200, models(core.table.snapshot.served_names()))
     ask = Ask(method, at, request_headers(headers), body)
-    ask.role = core.table.role(ask.model)
+    ask.role, ask.workers = core.table.addressee(ask.model, door.roles)
     if at.dialect is Dialect.RESPONSES and ask.fields is not None:
         try:
             ask.fields = door.responses.expand(ask.fields)
@@ -71,8 +71,11 @@ class Forwarder:
         """Replace the worker table."""
         self._core.table.set(workers)
 
-    def open_episode(self, episode: Episode, worker: str) -> EpisodeDoor:
+    def open_episode(self, episode: Episode, worker: str, roles: Collection[str] = ()) -> EpisodeDoor:
         """A door for one attempt, whose default role starts on ``worker``.
+
+        Args:
+            roles: those that the agent's class declares.
 
         Raises:
             RuntimeError: no gateway serves this forwarder yet, so the episode could not be given a URL.
@@ -80,7 +83,7 @@ class Forwarder:
         if not self.gateway_url:
             raise RuntimeError("Serve the gateway before opening episodes: their URLs are on it.")
         key = self._keys.new()
-        door = EpisodeDoor(self._core, episode, key, self.gateway_url, {DEFAULT_ROLE: worker}, forward)
+        door = EpisodeDoor(self._core, episode, key, self.gateway_url, {DEFAULT_ROLE: worker}, forward, roles)
         with self._lock:
             self._doors[key] = door
         return door

@@ -144,7 +144,7 @@ class Player:
 
     async def _open_and_run(self, agent: LoadedAgent, attempt: Attempt, alone: bool) -> Ended | None:
         play = attempt.play
-        door = self._doors.open_episode(play.episode, play.worker)
+        door = self._doors.open_episode(play.episode, play.worker, agent.info.roles)
         # One that plays alone is not held up by others, and blocks the loop on purpose: all its time is its own.
         attempt.start(door, None if alone else self._watch)
         if not agent.info.is_async and self._timeout_s is not None:

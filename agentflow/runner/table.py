@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from yarl import URL
 
@@ -58,6 +58,16 @@ class Endpoint:
         return dialect not in (Dialect.RESPONSES, Dialect.MESSAGES) or dialect in self.info.apis
 
 
+class Addressee(NamedTuple):
+    """Whom a call is for: the role that it counts for, and the role whose workers answer it."""
+
+    role: str
+    workers: str
+
+
+DEFAULT = Addressee(DEFAULT_ROLE, DEFAULT_ROLE)
+
+
 class Snapshot:
     """The table at one moment. Immutable but for the endpoints' own state."""
 
@@ -87,12 +97,12 @@ class WorkerTable:
 
     def __init__(self, calls_per_worker: int, roles: Mapping[str, RoleSettings]) -> None:
         self._calls = calls_per_worker
-        self._roles = roles
         self._lock = threading.Lock()
         self._waiting: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = {}
         self.snapshot = Snapshot({})
         self.secrets: tuple[bytes, ...] = ()  # the workers' keys, for who writes texts down
-        self._role_of = _role_names(roles, ())
+        self._configured = _configured(roles)
+        self._served: dict[str, Addressee] = {}
 
     def set(self, workers: Sequence[WorkerInfo]) -> None:
         """Replace the table; calls on their way to workers that are gone or were restarted are told. Thread-safe."""
@@ -105,7 +115,7 @@ class WorkerTable:
                     known = Endpoint(info, self._calls)
                 known.info = info
                 new[info.name] = known
-            self._role_of = _role_names(self._roles, workers)
+            self._served = _served(workers)
             self.snapshot = Snapshot(new)
             # A key like "none" is no secret, and taking it out would garble texts.
             self.secrets = tuple({w.api_key.encode() for w in workers if len(w.api_key) >= 8})
@@ -118,9 +128,17 @@ class WorkerTable:
         for future, loop in waiting.items():
             _wake(future, loop)
 
-    def role(self, model: str) -> str:
-        """The role that an agent means by a model name."""
-        return self._role_of.get(model, DEFAULT_ROLE)
+    def addressee(self, model: str, declared: Collection[str] = ()) -> Addressee:
+        """Whom an agent means by a model name. What the user configured wins over the roles that the agent's class
+        declares, those over served names.
+
+        Args:
+            declared: roles of which the configuration may know nothing; the default role's workers play them.
+        """
+        found = self._configured.get(model)
+        if found is None and model in declared:
+            found = Addressee(model, DEFAULT_ROLE)
+        return found or self._served.get(model, DEFAULT)
 
     async def changed(self, since: Snapshot) -> None:
         """Return once the table is no longer ``since``."""
@@ -141,13 +159,16 @@ def _incarnation(info: WorkerInfo) -> tuple[str, str, int]:
     return info.url, info.api_key, info.generation
 
 
-def _role_names(roles: Mapping[str, RoleSettings], workers: Iterable[WorkerInfo]) -> dict[str, str]:
-    """Model name -> role. What the user named wins over role names, those over served names."""
-    names = {w.model: w.role for w in workers if w.role != DEFAULT_ROLE}
-    names |= {w.model: w.role for w in workers if w.role == DEFAULT_ROLE}
-    names |= {role: role for role in roles}
-    names |= {name: role for role, settings in roles.items() for name in settings.names}
-    return names
+def _configured(roles: Mapping[str, RoleSettings]) -> dict[str, Addressee]:
+    """The names that the user gave to roles win over the roles' own."""
+    whose = {role: Addressee(role, DEFAULT_ROLE if settings.is_shared else role) for role, settings in roles.items()}
+    return whose | {name: whose[role] for role, settings in roles.items() for name in settings.names}
+
+
+def _served(workers: Iterable[WorkerInfo]) -> dict[str, Addressee]:
+    """By the name of the model; the default role's wins."""
+    names = {w.model: Addressee(w.role, w.role) for w in workers if w.role != DEFAULT_ROLE}
+    return names | {w.model: DEFAULT for w in workers if w.role == DEFAULT_ROLE}
 
 
 def _wake(future: asyncio.Future[None], loop: asyncio.AbstractEventLoop) -> None:

@@ -139,11 +139,11 @@ def test_an_unknown_key_is_refused_with_its_line_and_the_nearest_name(
         ("experiment_name", "a/b", "one folder"),
         ("trial_name", "'..'", "one folder"),
         ("valid_dataset.limit", "0", "must be 1 or more"),
-        ("roles", "{judge: {model: x}}", "is missing"),
+        ("roles", "{judge: {model: x}}", "no base_url"),
         ("vllm.extra_args", "--api-key abc", "must not hold an API key"),
         ("vllm.command", "apptainer 'a", "as a shell takes them"),
         ("base_url", "localhost:8000", "must be addresses that begin with http"),
-        ("roles", "{judge: {model: x, base_url: []}}", "right length"),
+        ("roles", "{judge: {model: x, base_url: []}}", "no base_url"),
         ("rollout.scheduling_spec", "[{env_vars: {A: null}}]", "must be text, not null"),
     ],
 )

@@ -98,6 +98,26 @@ def test_roles_can_be_given_on_the_command_line() -> None:
     assert config.roles["judge"].base_url == ("http://127.0.0.1:1/v1",)
 
 
+def test_a_role_without_endpoints_is_played_by_the_default_role_with_sampling_of_its_own() -> None:
+    config, _ = load_config(None, ["roles.user.gconfig.temperature=0", "gconfig.temperature=0.9"])
+    assert config.roles["user"].is_shared
+    assert config.roles["user"].gconfig.sampling() == {"temperature": 0.0}
+    assert config.sampling() == {"temperature": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("roles.user.model=other", "no base_url"),
+        ("roles.user.base_url=http://127.0.0.1:1/v1", "needs a model"),
+    ],
+)
+def test_a_role_has_both_endpoints_and_a_model_or_neither(override: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as error:
+        load_config(None, [override])
+    assert "roles.user" in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("override", "words"),
     [

@@ -30,8 +30,8 @@ class House:
     workers: dict[str, WorkerInfo]
     told: list[Message] = field(default_factory=list)
 
-    def open(self, episode: Episode | None = None, worker: str = "w0") -> EpisodeDoor:
-        return self.forwarder.open_episode(episode or Episode("item", 0, seed=1), worker)
+    def open(self, episode: Episode | None = None, worker: str = "w0", roles: tuple[str, ...] = ()) -> EpisodeDoor:
+        return self.forwarder.open_episode(episode or Episode("item", 0, seed=1), worker, roles)
 
     def heard(self, kind: type[Message]) -> list[Any]:
         return [m for m in self.told if isinstance(m, kind)]

@@ -145,6 +145,55 @@ async def test_roles_have_their_own_workers_names_and_sampling(house: HouseMaker
         assert (last["temperature"], last["max_completion_tokens"], "max_tokens" in last) == (1.0, 3, False)
 
 
+@pytest.mark.parametrize(
+    ("configured", "declared"), [({"user": RoleSettings(is_shared=True)}, ()), ({}, ("user",))], ids=["config", "class"]
+)
+async def test_a_role_without_workers_is_played_by_the_worker_of_its_episode_and_counted_apart(
+    house: HouseMaker, configured: dict[str, RoleSettings], declared: tuple[str, ...]
+) -> None:
+    roles = {"default": RoleSettings(sampling={"temperature": 0.6}), **configured}
+    async with house(lambda ask: chat(), lambda ask: chat(), roles=roles) as h:
+        door = h.open(worker="w1", roles=declared)
+        client = sdk(door, door.http_client())
+        for name in ("default", "user", "default"):
+            await client.chat.completions.create(model=name, messages=HI)  # type: ignore[arg-type]
+        assert [(c.role, c.worker) for c in door.calls] == [("default", "w1"), ("user", "w1"), ("default", "w1")]
+        asks = [ask.body for ask in h.servers["w1"].asks]
+        assert [ask["model"] for ask in asks] == ["served-model"] * 3
+        assert [ask.get("temperature") for ask in asks] == [0.6, None, 0.6], "gconfig is not the user's"
+        assert len({ask["seed"] for ask in asks}) == 3
+
+
+async def test_a_shared_role_moves_with_its_episode_when_the_worker_fails(house: HouseMaker) -> None:
+    async with house(lambda ask: chat(), lambda ask: chat(), roles={"user": RoleSettings(is_shared=True)}) as h:
+        door = h.open(worker="w0")
+        client = sdk(door, door.http_client())
+        await client.chat.completions.create(model="user", messages=HI)  # type: ignore[arg-type]
+        h.change("w0", healthy=False)
+        await client.chat.completions.create(model="default", messages=HI)  # type: ignore[arg-type]
+        h.change("w0", healthy=True)
+        await client.chat.completions.create(model="user", messages=HI)  # type: ignore[arg-type]
+        assert [(c.role, c.worker) for c in door.calls] == [("user", "w0"), ("default", "w1"), ("user", "w1")]
+
+
+async def test_what_is_configured_of_a_role_wins_over_what_a_class_declares_of_it(house: HouseMaker) -> None:
+    roles = {
+        "user": RoleSettings(sampling={"temperature": 0.1}),
+        "critic": RoleSettings(names=("judge",), is_shared=True),
+    }
+    async with house(lambda ask: chat(), lambda ask: chat(), roles=roles) as h:
+        h.change("w1", role="user", model="users-own")
+        door = h.open(roles=("user", "judge", "default"))
+        client = sdk(door, door.http_client())
+        for name in ("user", "judge", "default"):
+            await client.chat.completions.create(model=name, messages=HI)  # type: ignore[arg-type]
+        assert [(c.role, c.worker) for c in door.calls] == [("user", "w1"), ("critic", "w0"), ("default", "w0")]
+        assert h.servers["w1"].asks[0].body["temperature"] == 0.1
+        undeclared = h.open(Episode("other", 0, seed=1))
+        await sdk(undeclared, undeclared.http_client()).chat.completions.create(model="nobody", messages=HI)  # type: ignore[arg-type]
+        assert [c.role for c in undeclared.calls] == ["default"]
+
+
 async def test_the_same_conversation_gets_the_same_seeds_in_every_run_and_a_repeat_gets_another(
     house: HouseMaker,
 ) -> None:

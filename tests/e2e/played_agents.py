@@ -101,3 +101,15 @@ class Plain:
 
 class NoRun:
     """Not an agent."""
+
+
+class WithUser:
+    """Asks the model under test and, by the name of its role, a simulated user."""
+
+    roles = ("user",)
+
+    async def run(self, data, base_url, api_key, http_client):
+        await ask(data, base_url, api_key, http_client)
+        for _ in range(2):
+            await ask(data, base_url, api_key, http_client, model="user")
+        return 1.0

@@ -127,6 +127,27 @@ def test_inline_plays_in_the_controller_itself(agentflow: CommandLine, endpoint:
     assert [e["outcome"] for e in episodes] == ["scored"] * 3
 
 
+@pytest.mark.parametrize("how", [(), ("--inline",), ("roles.user.gconfig.temperature=0",)], ids=" ".join)
+def test_a_role_that_the_class_declares_is_played_by_the_same_workers_and_counted_apart(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile, how: tuple[str, ...]
+) -> None:
+    done = agentflow(
+        "run", f"{AGENTS}:WithUser", "--data", str(rows(3)), "--base-url", endpoint, *how, "gconfig.temperature=0.7",
+        "trial_name=t",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    where = run_dir(agentflow.cwd)
+    calls = [call for episode in lines(where / "episodes.jsonl") for call in episode["calls"]]  # type: ignore[attr-defined]
+    assert Counter(call["role"] for call in calls) == {"default": 3, "user": 6}
+    assert len({call["worker"] for call in calls}) == 1
+    summary = json.loads((where / "summary.json").read_text())
+    assert {role: use["calls"] for role, use in summary["roles"].items()} == {"default": 3, "user": 6}
+    assert "user calls" in done.out
+    traced = lines(where / "traces.jsonl")
+    sent = {(one["call"]["role"], one["request"].get("temperature")) for one in traced}  # type: ignore[attr-defined, index]
+    assert sent == {("default", 0.7), ("user", 0.0 if "roles" in str(how) else None)}
+
+
 def test_a_run_without_a_headline_among_its_metrics_stops_and_says_which_key_to_set(
     agentflow: CommandLine, endpoint: str, rows: RowsFile
 ) -> None:

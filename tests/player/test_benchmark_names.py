@@ -16,6 +16,7 @@ class Hanoi:
     dataset = "hanoi:easy"
     group_by = ("discs",)
     headline = "pass^k"
+    roles = ("user", 7)
 
     async def run(self, data):
         return 1.0
@@ -45,6 +46,7 @@ def test_the_name_of_a_benchmark_is_its_agent(hanoi: Path) -> None:
     info = check_agent(import_agent(AgentSpec(path="hanoi"))).info
     assert info.name == "measured.hanoi.agent:Hanoi"
     assert (info.dataset, info.group_by, info.headline) == ("hanoi:easy", ("discs",), "pass^k")
+    assert info.roles == ("user",)
     assert "measured/hanoi/agent.py" in info.modules, "its source decides the score of a run, wherever that is started"
 
 

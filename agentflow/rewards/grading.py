@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 
+from agentflow.rewards.boolean import boolean, said
 from agentflow.rewards.equivalence import equivalent
 from agentflow.rewards.extraction import after_thinking, extract, numbers_of_last_sentence
+from agentflow.rewards.letters import chosen, gold_letters
 from agentflow.rewards.magnitude import MAX_LENGTH
 from agentflow.rewards.notation import key, normalise, unwrap
 from agentflow.rewards.quantity import quantity
 from agentflow.rewards.structure import collection
+
+_MARKED = ("box", "tag", "####", "phrase")
+_SHORT = 60  # characters; a completion that is nothing but its answer, such as "3 to 4"
 
 
 def gold_answer(answer: object) -> str:
@@ -34,9 +39,17 @@ def grade(completion: str | None, answer: object) -> float:
     whole = after_thinking(completion)
     if len(whole) <= MAX_LENGTH and key(normalise(whole)) == key(normalise(gold)):
         return 1.0
+    letters = gold_letters(normalise(gold))
+    if letters:
+        return float(sorted(chosen(completion)) == sorted(letters))
+    yes = boolean(normalise(gold))
+    if yes is not None:
+        return float(said(completion) == yes)
     found = extract(completion)
     if found is None:
         return 0.0
+    if found.rule not in _MARKED and len(whole) <= _SHORT and equivalent(gold, whole):
+        return 1.0
     if equivalent(gold, found.text):
         return 1.0
     if len(found.parts) > 1 and all(equivalent(found.parts[-1], part) for part in found.parts):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from agentflow.rewards.extraction import after_thinking, extract
+from agentflow.rewards.letters import chosen
 from agentflow.rewards.notation import normalise
 from agentflow.rewards.quantity import quantity, same
 
-_LETTER = re.compile(r"(?:option|choice|answer)?\s*\(?\s*([A-Za-z])\s*\)?(?=$|\s*[.):,])")
-_LAST_LETTER = re.compile(r"(?<![A-Za-z])\(?([A-Z])\)?(?![A-Za-z'])")
+_LETTER = re.compile(r"(?:option|choice|answer)?\s*\(?\s*([A-Za-z])\s*\)?(?=$|\s*[.):,])", re.IGNORECASE)
 
 
 def gsm8k_reward(completion: str | None, answer: object) -> float:
@@ -50,12 +50,7 @@ def choice(completion: str | None, answer: object) -> float:
     gold = _LETTER.match(normalise(str(answer)))
     if gold is None:
         raise ValueError(f"the gold answer {str(answer)[:100]!r} is no letter")
-    found = extract(completion)
-    chosen = _LETTER.match(normalise(found.text)) if found is not None else None
-    if chosen is None:
-        letters = _LAST_LETTER.findall(after_thinking(completion))
-        return float(bool(letters) and letters[-1] == gold[1].upper())
-    return float(chosen[1].upper() == gold[1].upper())
+    return float(chosen(completion) == (gold[1].upper(),))
 
 
 def contains(completion: str | None, answer: object, *, ignore_case: bool = True) -> float:

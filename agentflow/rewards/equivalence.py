@@ -13,8 +13,9 @@ _CHOICE = re.compile(r"\(?\s*([A-Z])\s*\)?")
 _CHOSEN = re.compile(
     r"(?:option|choice|answer)?\s*(?:\(\s*([A-Za-z])\s*\)|([A-Za-z])(?=$|\s*[.):])|\[\s*([A-Z])\s*\])", re.I
 )
-_LABEL = re.compile(r"(?:\(\s*[A-J]\s*\)|[A-J]\s*[.)])\s*(?=\S)")
+_LABEL = re.compile(r"(?:\(\s*[A-J]\s*\)|[A-J]\s*[.):])\s*(?=\S)")
 _WORDS = re.compile(r"(?=.*[A-Za-z]{3})[A-Za-z']+(?:[ -][A-Za-z']+)*")
+_ANGLE = re.compile(r"\\angle\s*([A-Z]{3})")
 _APPROX = re.compile(r"\\approx(?![a-z])")
 _BETWEEN_LETTERS = re.compile(r"\s*[A-Za-z]\s*(?:[<>]|\\[lg]e(?![a-z]))\s*[A-Za-z]\s*")
 _MAX_NESTING = 5
@@ -61,6 +62,9 @@ def _same(g: str, p: str, depth: int) -> bool:
         return True
     if depth > _MAX_NESTING or not g or not p:
         return False
+    angle, other = _ANGLE.fullmatch(g), _ANGLE.fullmatch(p)
+    if angle is not None and other is not None:
+        return angle[1] == other[1][::-1]  # not a product of three letters
     if _APPROX.search(g) or _APPROX.search(p):  # \\sqrt{2} \\approx 1.41 is both
         return any(_same(x, y, depth + 1) for x in _APPROX.split(g) for y in _APPROX.split(p))
     colon = _with_colon(g, p, depth)
@@ -78,11 +82,15 @@ def _same(g: str, p: str, depth: int) -> bool:
         return _collections(several, many, g, p, depth) or _two_letters(g, p)
     if number is not None and given is not None:
         return False
-    formula, unit = quantity.without_unit(g) if number is None else (g, number.unit)
-    other, unit_given = quantity.without_unit(p) if given is None else (p, given.unit)
+    formula, unit = (g, number.unit) if number is not None else _formula_and_unit(g)
+    other, unit_given = (p, given.unit) if given is not None else _formula_and_unit(p)
     if (formula, other) != (g, p):
         return not quantity.different_units(unit, unit_given) and _same(formula, other, depth + 1)
     return _assigned(g, p, depth)
+
+
+def _formula_and_unit(text: str) -> tuple[str, str]:
+    return (text, "") if _has_relation(text) else quantity.without_unit(text)
 
 
 def _two_letters(g: str, p: str) -> bool:
@@ -148,7 +156,7 @@ def _computed(g: str, p: str) -> bool:
 
 def _in_degrees(number: quantity.Quantity | None, expression: str) -> bool:
     """45° is pi/4; a bare 45 is not."""
-    if number is None or number.unit != "°" or r"\pi" not in expression:
+    if number is None or number.unit != "°" or re.search(r"\\(?:pi|arc)", expression) is None:
         return False
     value = number.value
     return symbolic.equal(rf"\frac{{{value.numerator}\pi}}{{{180 * value.denominator}}}", expression)
@@ -184,10 +192,19 @@ def _collections(a: Collection | None, b: Collection | None, g: str, p: str, dep
         return False
     if a.kind == b.kind == "list":
         return _any_order(a.items, b.items, depth)
+    if b.kind == "list" and (a.kind[0] == "[" or a.kind[1] == "]") and len(a.items) == 2:
+        return False  # the interval [1, 3] is not 1 and 3
+    if _one_name(a) or _one_name(b):
+        return False  # x = 1 or x = 3 is not (1, 3)
     pair = len(a.items) == 2 and len(b.items) == 2
     if not {a.kind, b.kind} & {"list", "⟨⟩"} and a.kind != b.kind and pair:
         return False  # [2, 5) is not [2, 5]
     return _in_order(a.items, b.items, depth)
+
+
+def _one_name(several: Collection) -> bool:
+    names = [left.name for left in map(structure.assignment, several.items) if left is not None]
+    return len(names) > 1 and len(set(names)) == 1
 
 
 def _one_and_several(a: Collection | None, b: Collection | None, g: str, p: str, depth: int) -> bool:

@@ -26,6 +26,7 @@ from agentflow.rewards.words import SCALES
 _TAIL = 10_000  # characters; an answer that is not in a box stands at the end, and searches stay fast
 _SHORT = 200  # characters: a text answer such as "east" or "no solution"
 
+_END_TOKEN = re.compile(r"(?:\s*(?:<\|\w+\|>|</s>))+\s*$")  # where the engine leaves it in the text
 _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
 _HASHES = re.compile(r"####[ \t]*([^\n]*\S)")
 _ANSWER = re.compile(
@@ -62,6 +63,9 @@ _HEDGED = re.compile(
     r"(?:not|between|(?:at|no) (?:least|most|more|less|fewer)|(?:more|less|fewer|greater) than)\b", re.I
 )
 _HEDGE_BEHIND = re.compile(r"\s*(?:or\s+)?(?:more|less|fewer|greater)\b", re.I)
+_WITHDRAWN = re.compile(r"\b(?:wait|actually|correction|I mean|scratch that)\b", re.I)
+_REJECTED = re.compile(r"(?:\bnot|n't)\s+$")
+_OR = re.compile(r",?\s+or\s+")
 _CORRECTED = re.compile(r"not\b.*?\b(?:but|rather)\s+", re.I)
 _COMPOUND = re.compile(r"(?<![\w.])\d[\d.,]*\s*([a-z]+),?\s+(?:and\s+)?\d[\d.,]*\s*([a-z]+)\b", re.I)
 
@@ -100,6 +104,7 @@ def after_thinking(completion: str | None) -> str:
     content) is empty."""
     if completion is None:
         return ""
+    completion = _END_TOKEN.sub("", completion)
     _, closed, answer = completion.rpartition("</think>")
     return answer if closed and answer.strip() else completion
 
@@ -122,6 +127,8 @@ def _hashes(text: str) -> Extract | None:
 def _after_phrase(text: str) -> Extract | None:
     text = text[-_TAIL:]
     for match in reversed(list(_ANSWER.finditer(text))):
+        if _WITHDRAWN.search(text, match.end()):
+            return None
         value = _leading_value(text[match.end() :])
         if value is not None:
             return Extract(value, "phrase")
@@ -195,8 +202,11 @@ def _last(text: str) -> Extract | None:
             contents.insert(0, _content(match))
             following = match.start()
         return Extract(", ".join(contents), "formula")
+    numbers = [m for m in numbers if not _REJECTED.search(text[max(0, m.start() - 10) : m.start()])]
     if not numbers:
         return None
+    if len(numbers) > 1 and _OR.fullmatch(text, numbers[-2].end(), numbers[-1].start()):
+        return Extract(text[numbers[-2].start() : numbers[-1].end()], "number")
     compound = _compound(text)
     whole = compound is not None and compound.start() < numbers[-1].start() < compound.end()
     return Extract(compound[0], "text") if compound and whole else Extract(numbers[-1][0].strip(), "number")
@@ -227,7 +237,7 @@ def _is_quantity(text: str) -> bool:
 
 def _is_formula(text: str) -> bool:
     """No words but names of functions, and something to compute with; dollars of a price are no environment."""
-    if "\n" in text.strip() or text.count("$") % 2 or _CHINESE.search(text):
+    if "\n" in text.strip() or text.count("$") % 2 or text.startswith("#") or _CHINESE.search(text):
         return False
     words = [word.lower() for word in _PROSE.findall(_masked(text))]
     return (

@@ -52,14 +52,22 @@ def grade(completion: str | None, answer: object) -> float:
         return 1.0
     if equivalent(gold, found.text):
         return 1.0
-    if len(found.parts) > 1 and all(equivalent(found.parts[-1], part) for part in found.parts):
-        return float(equivalent(gold, found.parts[-1]))  # one value in two spellings is one answer
+    parts = found.parts if len(found.parts) > 1 else _spellings(found.text)
+    if len(parts) > 1 and all(equivalent(parts[-1], part) for part in parts):
+        return float(equivalent(gold, parts[-1]))  # one value in two spellings is one answer
     if found.rule == "box":
         inside = extract(normalise(found.text[:MAX_LENGTH]))  # \boxed{\text{The answer is } 42}
         return float(inside is not None and inside.rule == "phrase" and equivalent(gold, inside.text))
     if found.rule == "number":
         return float(_all_in_one_sentence(gold, completion))
     return 0.0
+
+
+def _spellings(text: str) -> tuple[str, ...]:
+    """The members of a list that are all written differently: "7/2, or 3.5"."""
+    several = collection(normalise(text[:MAX_LENGTH]))
+    listed = several is not None and several.kind == "list" and len(set(several.items)) == len(several.items)
+    return several.items if several is not None and listed else ()
 
 
 def _all_in_one_sentence(gold: str, completion: str | None) -> bool:

@@ -15,18 +15,18 @@ _MARKED = re.compile(
 )
 _FILLER = r"(?:[\s:=]|\b(?:is|are|be|would|must|should|therefore|thus|so|option|choice|answer|letter|the|correct)\b)*"
 _PHRASE = re.compile(
-    r"\b(?:[Aa]nswers?|ANSWER|[Cc]orrect\s+(?:option|choice)|[Cc]ho(?:o?se|ice\s+is)|[Pp]ick|[Ss]elect|go(?:ing)?\s+with)\b"
+    r"\b(?:[Aa]nswers?|ANSWER|[Cc]orrect\s+(?:option|choice)|[Cc]ho(?:o?se|ice(?:\s+is|\s*[:=]))|[Pp]ick|[Ss]elect|go(?:ing)?\s+with)\b"
     + _FILLER
-    + _LETTERS.format(one=r"[A-Z]|(?<=[(\[])[a-z](?=[)\]])|[a-z](?=[.,]?\s*(?:$|\n))")
+    + _LETTERS.format(one=r"[A-Z]|(?<=[(\[])[a-z](?=[)\]])|[a-z](?=[.,)]?\s*(?:$|\n))")
 )
 _CHINESE = re.compile(r"(?:答案(?:是|为|[:：])|选(?:择|项)?)[\s:：]*" + _LETTERS.format(one="[A-Z]"))
 _LABEL = re.compile(r"\s*(?:\(([A-Z])\)|([A-Z])[.):](?!\S*[A-Z]\.))")
 _PRAISED = re.compile(
-    r"(?<![\w'])\(?([A-Z])\)?\s+(?:is|seems|must be)\s+(?:the\s+)?(?:only\s+)?(?:correct|right|best|answer|true)\b"
+    r"(?<![\w'])(?:\(?([A-Z])\)?|\(([a-z])\))\s+(?:is|seems|must be)\s+(?:the\s+)?(?:only\s+)?(?:correct|right|best|answer|true)\b"
 )
 _ALONE = re.compile(r"(?<![\w'\\^{])" + _LETTERS.format(one="A(?!\\s+[a-z])|I(?!\\s+[a-z])|[B-HJ-Z]"))
 _JOINED = re.compile("[A-Z]{2,8}")  # ABD
-_REJECTED = re.compile(r"\b(?:not|isn't|nor|than|reject|rule out|eliminate|exclude)\s+\(?$")
+_REJECTED = re.compile(r"\b(?:not|isn't|nor|than|reject|rule out|eliminate|exclude)\s+\(?$", re.I)
 
 
 def chosen(completion: str | None) -> tuple[str, ...]:
@@ -53,9 +53,9 @@ def chosen(completion: str | None) -> tuple[str, ...]:
         return ((label[1] or label[2]),)
     praised = _PRAISED.findall(text)
     if praised:
-        return (praised[-1],)
+        return ("".join(praised[-1]).upper(),)
     text = text.rstrip(" .")
-    whole = _MARKED.fullmatch(text)
+    whole = _MARKED.fullmatch(text) or _MARKED.fullmatch(text.partition("\n")[0].rstrip(" ."))
     if whole is not None or _JOINED.fullmatch(text):
         return _all(whole) if whole is not None else _marked(text)
     alone = [match for match in _ALONE.finditer(text) if not _REJECTED.search(text[: match.start()])]

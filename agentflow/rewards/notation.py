@@ -81,6 +81,7 @@ _REWRITES = [
         (r"\^\s*\{?\s*\\circ\s*\}?|\\(?:degree|textdegree)s?(?![a-zA-Z])", "°"),
         (r"\\l(?:eq|eqslant)(?![a-zA-Z])", r"\\le "),
         (r"\\g(?:eq|eqslant)(?![a-zA-Z])", r"\\ge "),
+        (r"\\(pmod|bmod)\s*(\w)(?!\w)", r"\\\1{\2}"),
         (r"\\neq(?![a-zA-Z])", r"\\ne "),
         (r"\\lt(?![a-zA-Z])", "<"),
         (r"\\gt(?![a-zA-Z])", ">"),
@@ -190,8 +191,8 @@ def group_at(text: str, position: int) -> tuple[str, int] | None:
 def trim(text: str) -> str:
     """Without surrounding space and without the punctuation that ends a sentence or clause."""
     text = text.strip()
-    while text and text[-1] in ".,;:" and not text.endswith((r"\,", r"\;", r"\:", "...")):
-        text = text[:-1].rstrip()
+    while (text and text[-1] in ".,;:" and not text.endswith((r"\,", r"\;", r"\:", "..."))) or text.endswith(r"\\"):
+        text = text[: -2 if text.endswith(r"\\") else -1].rstrip()
     return text
 
 

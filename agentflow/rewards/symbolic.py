@@ -29,6 +29,7 @@ _CONFIG = NormalizationConfig(
 _RELATIONS = (sympy.StrictLessThan, sympy.LessThan, sympy.StrictGreaterThan, sympy.GreaterThan)
 _LETTER = re.compile(r"\\[A-Za-z]+|[A-Za-z]")
 _IMAGINARY = re.compile(r"(?<![A-Za-z\\])i(?![A-Za-z])")
+_INDEX = re.compile(r"_\s*\{\s*i\s*=")
 _NUMBER_BASE = re.compile(r"\d\s*_")
 _TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
 _DEGREES = re.compile(r"(\d+(?:\.\d+)?)\s*°")
@@ -69,6 +70,11 @@ def parse(text: str, imaginary: bool) -> Any:
         return None
 
 
+def has_imaginary(text: str) -> bool:
+    """Whether the letter i stands for the imaginary unit: not where it counts the terms of a sum."""
+    return _IMAGINARY.search(text) is not None and _INDEX.search(text) is None
+
+
 def equal(gold: str, given: str) -> bool:
     """Whether two normalised texts mean the same mathematical object.
 
@@ -77,7 +83,7 @@ def equal(gold: str, given: str) -> bool:
             may: it would have more digits than the gold.
     """
     gold, given = _capitals_apart(gold, given)
-    imaginary = bool(_IMAGINARY.search(gold) or _IMAGINARY.search(given))
+    imaginary = has_imaginary(gold) or has_imaginary(given)
     a = parse(gold, imaginary)
     try:
         b = parse(given, imaginary)
@@ -114,7 +120,7 @@ def stands_for(number: Quantity, expression: str) -> bool | None:
     Raises:
         TooLargeError: as :func:`parse`.
     """
-    parsed = parse(expression, bool(_IMAGINARY.search(expression)))
+    parsed = parse(expression, has_imaginary(expression))
     if not isinstance(parsed, sympy.Expr) or parsed.free_symbols:
         return None
     constant = parsed.doit()

@@ -62,9 +62,9 @@ def _same(g: str, p: str, depth: int) -> bool:
         return True
     if depth > _MAX_NESTING or not g or not p:
         return False
-    angle, other = _ANGLE.fullmatch(g), _ANGLE.fullmatch(p)
-    if angle is not None and other is not None:
-        return angle[1] == other[1][::-1]  # not a product of three letters
+    angle, reversed_angle = _ANGLE.fullmatch(g), _ANGLE.fullmatch(p)
+    if angle is not None and reversed_angle is not None:
+        return angle[1] == reversed_angle[1][::-1]  # not a product of three letters
     if _APPROX.search(g) or _APPROX.search(p):  # \\sqrt{2} \\approx 1.41 is both
         return any(_same(x, y, depth + 1) for x in _APPROX.split(g) for y in _APPROX.split(p))
     colon = _with_colon(g, p, depth)

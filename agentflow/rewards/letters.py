@@ -15,14 +15,15 @@ _MARKED = re.compile(
 )
 _FILLER = r"(?:[\s:=]|\b(?:is|are|be|would|must|should|therefore|thus|so|option|choice|answer|letter|the|correct)\b)*"
 _PHRASE = re.compile(
-    r"\b(?:[Aa]nswers?|ANSWER|[Cc]orrect\s+(?:option|choice)|[Cc]ho(?:o?se|ice(?:\s+is|\s*[:=]))|[Pp]ick|[Ss]elect|go(?:ing)?\s+with)\b"
+    r"\b(?:[Aa]nswers?|ANSWER|[Cc]orrect\s+(?:option|choice)|[Cc]ho(?:o?se|ice(?=\s+is\b|\s*[:=]))|[Pp]ick|[Ss]elect|go(?:ing)?\s+with)\b"
     + _FILLER
     + _LETTERS.format(one=r"[A-Z]|(?<=[(\[])[a-z](?=[)\]])|[a-z](?=[.,)]?\s*(?:$|\n))")
 )
 _CHINESE = re.compile(r"(?:答案(?:是|为|[:：])|选(?:择|项)?)[\s:：]*" + _LETTERS.format(one="[A-Z]"))
 _LABEL = re.compile(r"\s*(?:\(([A-Z])\)|([A-Z])[.):](?!\S*[A-Z]\.))")
 _PRAISED = re.compile(
-    r"(?<![\w'])(?:\(?([A-Z])\)?|\(([a-z])\))\s+(?:is|seems|must be)\s+(?:the\s+)?(?:only\s+)?(?:correct|right|best|answer|true)\b"
+    r"(?<![\w'])(?:\(?([A-Z])\)?|\(([a-z])\))\s+(?:is|seems|must be)\s+(?:the\s+)?"
+    r"(?:only\s+)?(?:correct|right|best|answer|true)\b"
 )
 _ALONE = re.compile(r"(?<![\w'\\^{])" + _LETTERS.format(one="A(?!\\s+[a-z])|I(?!\\s+[a-z])|[B-HJ-Z]"))
 _JOINED = re.compile("[A-Z]{2,8}")  # ABD

@@ -12,7 +12,10 @@ _WORD_SEPARATOR = re.compile(r"(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
 _LOGIC = re.compile(r"\\(?:lor|vee|cup)(?![a-zA-Z])")
 _VARIABLE = r"[A-Za-z](?:_\{?\w+\}?)?'{0,2}"
 _GREEK = r"\\(?:alpha|beta|gamma|delta|theta|lambda|mu|phi|omega|ell)"
-_NAME = rf"(?:[A-Za-z]{{3,}}(?: [A-Za-z]+){{0,3}}|{_VARIABLE}|{_GREEK}|[A-Za-z]\s*\([A-Za-z](?:\s*,\s*[A-Za-z])*\)|\([A-Za-z](?:\s*,\s*[A-Za-z])+\))"
+_NAME = (
+    rf"(?:[A-Za-z]{{3,}}(?: [A-Za-z]+){{0,3}}|{_VARIABLE}|{_GREEK}"
+    rf"|[A-Za-z]\s*\([A-Za-z](?:\s*,\s*[A-Za-z])*\)|\([A-Za-z](?:\s*,\s*[A-Za-z])+\))"
+)
 _ASSIGNMENT = re.compile(rf"({_NAME})\s*(?:=|\\in(?![a-z]))\s*(?!=)(.+)", re.DOTALL)
 _RELATION = re.compile(r"\\le(?![a-z])|\\ge(?![a-z])|<|>")
 _SINGLE_VARIABLE = re.compile(rf"(?:{_VARIABLE}|{_GREEK})")

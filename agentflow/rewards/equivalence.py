@@ -38,7 +38,7 @@ def equivalent(gold: str, given: str) -> bool:
     if choice is not None:
         chosen = _CHOSEN.match(p)
         return chosen is not None and (chosen[1] or chosen[2] or chosen[3]).upper() == choice[1]
-    if _is_words(g):
+    if is_words(g):
         several, many = structure.collection(g), structure.collection(p)
         listed = several is not None and many is not None and _any_order(several.items, many.items, 0)
         return _bare_words(g) == _bare_words(p) or listed
@@ -48,7 +48,8 @@ def equivalent(gold: str, given: str) -> bool:
     return label is not None and _same(g, p[label.end() :].strip(), 0)
 
 
-def _is_words(text: str) -> bool:
+def is_words(text: str) -> bool:
+    """Whether a normalised text is words and no number."""
     return _WORDS.fullmatch(text) is not None and quantity.quantity(text) is None
 
 
@@ -58,7 +59,7 @@ def _bare_words(text: str) -> str:
 
 
 def _same(g: str, p: str, depth: int) -> bool:
-    if key(g) == key(p) or (_is_words(g) and _bare_words(g) == _bare_words(p)):
+    if key(g) == key(p) or (is_words(g) and _bare_words(g) == _bare_words(p)):
         return True
     if depth > _MAX_NESTING or not g or not p:
         return False

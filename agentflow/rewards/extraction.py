@@ -183,6 +183,9 @@ def _environments_from(rest: str) -> str | None:
 
 
 def _formula(text: str) -> Extract | None:
+    formulas = [match for match in _ENVIRONMENT.finditer(text) if len(text) <= _SHORT]
+    if len(formulas) > 1 and _JOINED.sub("", _ENVIRONMENT.sub("", text)).strip(" .") == "":
+        return Extract(", ".join(map(_content, formulas)), "formula")
     found = 0 < len(text) <= _SHORT and (_is_formula(text) or _is_quantity(text))
     return Extract(text, "formula") if found else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from agentflow.rewards.boolean import boolean, said
-from agentflow.rewards.equivalence import equivalent
+from agentflow.rewards.equivalence import equivalent, is_words
 from agentflow.rewards.extraction import after_thinking, extract, numbers_of_last_sentence
 from agentflow.rewards.letters import chosen, gold_letters
 from agentflow.rewards.magnitude import MAX_LENGTH
@@ -14,6 +14,7 @@ from agentflow.rewards.quantity import quantity
 from agentflow.rewards.structure import collection
 
 _MARKED = ("box", "tag", "####", "phrase")
+_IS = re.compile(r"\b(?:is|are|was|were)\s+(?:an?\s+|the\s+)?([\w' *-]+)[.!]?$", re.IGNORECASE)
 _SHORT = 60  # characters; a completion that is nothing but its answer, such as "3 to 4"
 
 
@@ -58,9 +59,17 @@ def grade(completion: str | None, answer: object) -> float:
     if found.rule == "box":
         inside = extract(normalise(found.text[:MAX_LENGTH]))  # \boxed{\text{The answer is } 42}
         return float(inside is not None and inside.rule == "phrase" and equivalent(gold, inside.text))
+    if found.rule not in _MARKED and _stated(gold, whole):
+        return 1.0
     if found.rule == "number":
         return float(_all_in_one_sentence(gold, completion))
     return 0.0
+
+
+def _stated(gold: str, completion: str) -> bool:
+    """A gold of words may be what the last sentence ends with: "The function is even"."""
+    ending = _IS.search(completion.strip().rpartition("\n")[2])
+    return ending is not None and is_words(normalise(gold)) and equivalent(gold, ending[1])
 
 
 def _spellings(text: str) -> tuple[str, ...]:

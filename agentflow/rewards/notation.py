@@ -105,6 +105,7 @@ _REWRITES = [
         (r"(?<![a-zA-Z])(?:the set of )?(?:all )?(?:the )?real numbers(?![a-zA-Z])", r"\\mathbb{R}"),
         (r"\(\s*(?:approximately|approx\.?|rounded[^()]*)\s*\)", ""),
         (r"(?<![a-zA-Z\\])(?:approximately|approx\.?)(?![a-zA-Z])", r"\\approx "),
+        (r"^\s*(?:∴|⇒|→|\\(?:therefore|Rightarrow|implies|rightarrow|to)(?![a-zA-Z]))", ""),
         (r"^\s*(?:=|\\approx(?![a-zA-Z]))", ""),
         (r"\]([^\[\],]+,[^\[\],]+)\[", r"(\1)"),  # open intervals as the French write them
         (r"^\]([^\[\],]+,[^\[\],]+)\]$", r"(\1]"),

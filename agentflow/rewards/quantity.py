@@ -108,6 +108,7 @@ def quantity(text: str, *, decimal_comma: bool = False) -> Quantity | None:
     ``decimal_comma``: read ``3,14`` as 3.14.
     """
     text = text.strip()
+    text = re.sub(r"^(?:Rs\.?|USD|EUR|GBP|INR)\s*(?=\d)", "", text)
     negative = False
     currency = ""
     while text and (text[0] in "+-" or re.match(_CURRENCY, text)):

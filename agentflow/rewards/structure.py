@@ -14,7 +14,7 @@ _VARIABLE = r"[A-Za-z](?:_\{?\w+\}?)?'{0,2}"
 _GREEK = r"\\(?:alpha|beta|gamma|delta|theta|lambda|mu|phi|omega|ell)"
 _NAME = (
     rf"(?:[A-Za-z]{{3,}}(?: [A-Za-z]+){{0,3}}|{_VARIABLE}|{_GREEK}"
-    rf"|[A-Za-z]\s*\([A-Za-z](?:\s*,\s*[A-Za-z])*\)|\([A-Za-z](?:\s*,\s*[A-Za-z])+\))"
+    rf"|[A-Za-z]\s*\([A-Za-z](?:\s*,\s*[A-Za-z])*\)|\((?:[A-Za-z]|{_GREEK})(?:\s*,\s*(?:[A-Za-z]|{_GREEK}))+\s*\))"
 )
 _ASSIGNMENT = re.compile(rf"({_NAME})\s*(?:=|\\in(?![a-z]))\s*(?!=)(.+)", re.DOTALL)
 _RELATION = re.compile(r"\\le(?![a-z])|\\ge(?![a-z])|<|>")

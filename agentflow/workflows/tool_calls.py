@@ -35,7 +35,7 @@ class ToolCall:
 
 
 def tool_calls(reply: Reply) -> list[ToolCall]:
-    """The calls of a reply, each with an id of its own, also where the model or the engine repeats or leaves out one."""
+    """The calls of a reply, each with an id of its own, also where the engine repeats or leaves out one."""
     calls: list[ToolCall] = []
     for number, entry in enumerate(reply.tool_calls):
         function = entry.get("function") or {}

@@ -1,6 +1,6 @@
 """The math reward beside bare math_verify: golds against themselves, a table of cases, grades a second, a storm.
 
-    AGENTFLOW_TEST_DATA=<folder> python benchmarks/grading.py
+    AGENTFLOW_TEST_DATA=<folder> python benchmarks/grading.py --cases tests/rewards/math_kinds.jsonl
 
 The folder holds ``gsm8k/test.jsonl``, ``math500/test.jsonl`` and ``math_cases.jsonl`` (gold, prediction, expected).
 """
@@ -28,6 +28,8 @@ logging.getLogger("math_verify").setLevel(logging.ERROR)
 TOWER = "I get \\boxed{\\dfrac{5^{\\left(5^{\\left(5^{\\left(5^5\\right)}\\right)}-4\\right)}-5}{16}}."
 TOWERS = (TOWER, "9^9^9^9", "The answer is $(10^8)!$", "\\boxed{\\binom{1000000}{500000}}")
 
+MANY = 100  # cases; of longer tables only our own mistakes are shown
+
 
 def bare(completion: str, gold: str) -> float:
     """What people write who use math_verify alone."""
@@ -48,19 +50,24 @@ def golds_against_themselves(name: str, rows: Sequence[dict[str, Any]], golds: S
 
 
 def cases(path: Path) -> None:
-    """Every case in which one of the two disagrees with the verdict a mathematician gives."""
+    """Every case in which one of the two (of a long table: ours) disagrees with a mathematician's verdict."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     right = {"ours": 0, "bare": 0}
+    accepted_wrongly = {"ours": 0, "bare": 0}
+    long = len(rows) > MANY
     print(f"{'id':>3} {'expected':<8} {'ours':<5} {'bare':<5} gold | prediction (cases in which one is wrong)")
     for row in rows:
         expected = bool(row["expected"])
         ours, theirs = bool(grade(row["prediction"], row["gold"])), bool(bare(row["prediction"], row["gold"]))
-        right["ours"] += ours == expected
-        right["bare"] += theirs == expected
-        if ours != expected or theirs != expected:
+        for name, verdict in (("ours", ours), ("bare", theirs)):
+            right[name] += verdict == expected
+            accepted_wrongly[name] += verdict and not expected
+        if ours != expected or (theirs != expected and not long):
             text = f"{row['gold']} | {row['prediction']}".replace("\n", " ")[:90]
             print(f"{row['id']:>3} {expected!s:<8} {ours!s:<5} {theirs!s:<5} {text}")
     print(f"agree with the verdict: ours {right['ours']} of {len(rows)}, bare math_verify {right['bare']}")
+    wrongly = f"ours {accepted_wrongly['ours']}, bare math_verify {accepted_wrongly['bare']}"
+    print(f"accepted but wrong: {wrongly} of {sum(not row['expected'] for row in rows)}")
 
 
 async def through_the_pool(pairs: Sequence[tuple[str, str]]) -> float:
@@ -152,7 +159,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--storm", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cases", type=Path, nargs="*", default=[], help="more files of cases, such as ours")
+    parser.add_argument("--only-cases", action="store_true", help="nothing but the tables of cases")
     options = parser.parse_args()
+    for path in options.cases:
+        print(f"# Cases of {path.name}")
+        cases(path)
+    if options.only_cases:
+        return
     folder = Path(os.environ["AGENTFLOW_TEST_DATA"])
     gsm8k, math500 = (open_dataset(str(folder / name / "test.jsonl")) for name in ("gsm8k", "math500"))
     gsm8k_rows = [gsm8k.raw(i) for i in range(len(gsm8k))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agentflow.rewards import quantity, structure, symbolic
+from agentflow.rewards import proportion, quantity, structure, symbolic
 from agentflow.rewards.magnitude import MAX_LENGTH, TooLargeError
 from agentflow.rewards.notation import key, normalise
 from agentflow.rewards.structure import Collection
@@ -13,9 +13,11 @@ _CHOICE = re.compile(r"\(?\s*([A-Z])\s*\)?")
 _CHOSEN = re.compile(
     r"(?:option|choice|answer)?\s*(?:\(\s*([A-Za-z])\s*\)|([A-Za-z])(?=$|\s*[.):])|\[\s*([A-Z])\s*\])", re.I
 )
-_LABEL = re.compile(r"(?:\(\s*[A-J]\s*\)|[A-J]\s*[.)])\s*(?=\S)")
+_LABEL = re.compile(r"(?:\(\s*[A-J]\s*\)|[A-J]\s*[.):])\s*(?=\S)")
 _WORDS = re.compile(r"(?=.*[A-Za-z]{3})[A-Za-z']+(?:[ -][A-Za-z']+)*")
-_CLOCK = re.compile(r"\d{1,2}\s*:\s*\d{2}(?:\s*:\s*\d{2})?\s*([ap]\.?\s*m\.?)?", re.I)
+_ANGLE = re.compile(r"\\angle\s*([A-Z]{3})")
+_APPROX = re.compile(r"\\approx(?![a-z])")
+_BETWEEN_LETTERS = re.compile(r"\s*[A-Za-z]\s*(?:[<>]|\\[lg]e(?![a-z]))\s*[A-Za-z]\s*")
 _MAX_NESTING = 5
 
 
@@ -36,7 +38,7 @@ def equivalent(gold: str, given: str) -> bool:
     if choice is not None:
         chosen = _CHOSEN.match(p)
         return chosen is not None and (chosen[1] or chosen[2] or chosen[3]).upper() == choice[1]
-    if _is_words(g):
+    if is_words(g):
         several, many = structure.collection(g), structure.collection(p)
         listed = several is not None and many is not None and _any_order(several.items, many.items, 0)
         return _bare_words(g) == _bare_words(p) or listed
@@ -46,21 +48,29 @@ def equivalent(gold: str, given: str) -> bool:
     return label is not None and _same(g, p[label.end() :].strip(), 0)
 
 
-def _is_words(text: str) -> bool:
-    return _WORDS.fullmatch(text) is not None
+def is_words(text: str) -> bool:
+    """Whether a normalised text is words and no number."""
+    return _WORDS.fullmatch(text) is not None and quantity.quantity(text) is None
 
 
 def _bare_words(text: str) -> str:
-    return " ".join(re.sub(r"[^a-z0-9]+", " ", text.lower()).split())
+    words = re.sub(r"[^a-z0-9]+", " ", text.lower()).split()
+    return " ".join(word.removesuffix("s") if len(word) > 3 else word for word in words)
 
 
 def _same(g: str, p: str, depth: int) -> bool:
-    if key(g) == key(p) or (_is_words(g) and _bare_words(g) == _bare_words(p)):
+    if key(g) == key(p) or (is_words(g) and _bare_words(g) == _bare_words(p)):
         return True
     if depth > _MAX_NESTING or not g or not p:
         return False
-    if _CLOCK.fullmatch(g) or _CLOCK.fullmatch(p):
-        return False  # 12:00 is no ratio; times are compared as written
+    angle, reversed_angle = _ANGLE.fullmatch(g), _ANGLE.fullmatch(p)
+    if angle is not None and reversed_angle is not None:
+        return angle[1] == reversed_angle[1][::-1]  # not a product of three letters
+    if _APPROX.search(g) or _APPROX.search(p):  # \\sqrt{2} \\approx 1.41 is both
+        return any(_same(x, y, depth + 1) for x in _APPROX.split(g) for y in _APPROX.split(p))
+    colon = _with_colon(g, p, depth)
+    if colon is not None:
+        return colon
     number, given = quantity.quantity(g), quantity.quantity(p)
     if number is not None and given is not None and quantity.same(number, given):
         return True
@@ -70,10 +80,47 @@ def _same(g: str, p: str, depth: int) -> bool:
             return True
     several, many = _collection(g, p)
     if several is not None or many is not None:
-        return _collections(several, many, g, p, depth)
+        return _collections(several, many, g, p, depth) or _two_letters(g, p)
     if number is not None and given is not None:
         return False
+    formula, unit = (g, number.unit) if number is not None else _formula_and_unit(g)
+    other, unit_given = (p, given.unit) if given is not None else _formula_and_unit(p)
+    if (formula, other) != (g, p):
+        return not quantity.different_units(unit, unit_given) and _same(formula, other, depth + 1)
     return _assigned(g, p, depth)
+
+
+def _formula_and_unit(text: str) -> tuple[str, str]:
+    return (text, "") if _has_relation(text) else quantity.without_unit(text)
+
+
+def _two_letters(g: str, p: str) -> bool:
+    """``a < b`` looks like an interval of a, and ``b > a`` like one of b."""
+    return bool(_BETWEEN_LETTERS.fullmatch(g) and _BETWEEN_LETTERS.fullmatch(p)) and symbolic.same_inequality(g, p)
+
+
+def _with_colon(g: str, p: str, depth: int) -> bool | None:
+    """Times and ratios; None where the gold and the answer are neither."""
+    time, other = proportion.time_of_day(g), proportion.time_of_day(p)
+    if time is not None and other is not None:
+        return proportion.same_time(time, other)
+    if time is not None:
+        return False  # 12:00 is no ratio
+    ratio = proportion.ratio(g)
+    given = proportion.ratio(p, in_words=ratio is not None)
+    if ratio is None and given is not None:
+        one_number = len(given) == 2 and all(map(quantity.quantity, given))
+        return _same(g, _quotient(given), depth + 1) if one_number else None
+    if ratio is None:
+        return None
+    if given is None:
+        return len(ratio) == 2 and _same(_quotient(ratio), p, depth + 1)
+    products = ((rf"({x})\cdot({given[0]})", rf"({y})\cdot({ratio[0]})") for x, y in zip(ratio, given, strict=False))
+    return len(ratio) == len(given) and all(symbolic.equal(x, y) for x, y in products)
+
+
+def _quotient(members: tuple[str, ...]) -> str:
+    return rf"\frac{{{members[0]}}}{{{members[1]}}}"
 
 
 def _assigned(g: str, p: str, depth: int) -> bool:
@@ -110,7 +157,7 @@ def _computed(g: str, p: str) -> bool:
 
 def _in_degrees(number: quantity.Quantity | None, expression: str) -> bool:
     """45° is pi/4; a bare 45 is not."""
-    if number is None or number.unit != "°" or r"\pi" not in expression:
+    if number is None or number.unit != "°" or re.search(r"\\(?:pi|arc)", expression) is None:
         return False
     value = number.value
     return symbolic.equal(rf"\frac{{{value.numerator}\pi}}{{{180 * value.denominator}}}", expression)
@@ -131,9 +178,8 @@ def _collection(g: str, p: str) -> tuple[Collection | None, Collection | None]:
 
 def _interval(text: str) -> Collection | None:
     name = structure.assignment(text)
-    text = name.value if name is not None else text
-    union = structure.collection(text)
-    return union if union is not None and union.kind == "union" else structure.interval(text)
+    text = structure.without_builder(name.value if name is not None else text)
+    return structure.union(text) or structure.interval(text)
 
 
 def _collections(a: Collection | None, b: Collection | None, g: str, p: str, depth: int) -> bool:
@@ -147,10 +193,19 @@ def _collections(a: Collection | None, b: Collection | None, g: str, p: str, dep
         return False
     if a.kind == b.kind == "list":
         return _any_order(a.items, b.items, depth)
+    if b.kind == "list" and (a.kind[0] == "[" or a.kind[1] == "]") and len(a.items) == 2:
+        return False  # the interval [1, 3] is not 1 and 3
+    if _one_name(a) or _one_name(b):
+        return False  # x = 1 or x = 3 is not (1, 3)
     pair = len(a.items) == 2 and len(b.items) == 2
-    if "list" not in (a.kind, b.kind) and a.kind != b.kind and pair:
+    if not {a.kind, b.kind} & {"list", "⟨⟩"} and a.kind != b.kind and pair:
         return False  # [2, 5) is not [2, 5]
     return _in_order(a.items, b.items, depth)
+
+
+def _one_name(several: Collection) -> bool:
+    names = [left.name for left in map(structure.assignment, several.items) if left is not None]
+    return len(names) > 1 and len(set(names)) == 1
 
 
 def _one_and_several(a: Collection | None, b: Collection | None, g: str, p: str, depth: int) -> bool:
@@ -159,11 +214,15 @@ def _one_and_several(a: Collection | None, b: Collection | None, g: str, p: str,
         right = structure.assignment(p)
         if right is not None:
             return _same(g, right.value, depth + 1)
-        return len(a.items) == 1 and _same(a.items[0], p, depth + 1)
+        return len(a.items) == 1 and not _is_empty(a.items[0]) and _same(a.items[0], p, depth + 1)
     left = structure.assignment(g)
     if left is not None:
         return _same(left.value, p, depth + 1)
-    return b is not None and len(b.items) == 1 and _same(g, b.items[0], depth + 1)
+    return b is not None and len(b.items) == 1 and not _is_empty(b.items[0]) and _same(g, b.items[0], depth + 1)
+
+
+def _is_empty(text: str) -> bool:
+    return text.strip() == r"\emptyset"
 
 
 def _in_order(a: tuple[str, ...], b: tuple[str, ...], depth: int) -> bool:

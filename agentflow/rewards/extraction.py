@@ -3,7 +3,7 @@
 What follows the end of thinking (``</think>``) counts, if anything does. In it the first of these that is there (3 and
 5 look at the last 10,000 characters, and at formulas of at most 2,000):
 
-1. the last ``\\boxed{...}`` (several that only commas, "and" or "or" separate are one list);
+1. the last ``\\boxed{...}`` (several that only commas, "and" or "or" separate are one list), or ``<answer>``;
 2. what follows the last ``####`` on its line;
 3. what follows the last "answer is", "answer:", "final answer" up to where prose goes on;
 4. the whole text, if it is a formula without prose;
@@ -16,21 +16,24 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from agentflow.rewards.boxes import last_boxes
 from agentflow.rewards.magnitude import MAX_LENGTH
 from agentflow.rewards.notation import normalise, trim
-from agentflow.rewards.quantity import FUNCTIONS, quantity
+from agentflow.rewards.proportion import time_of_day
+from agentflow.rewards.quantity import FUNCTIONS, is_unit, quantity
+from agentflow.rewards.words import SCALES
 
 _TAIL = 10_000  # characters; an answer that is not in a box stands at the end, and searches stay fast
 _SHORT = 200  # characters: a text answer such as "east" or "no solution"
 
-_BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
-_IDLE_BETWEEN_BOXES = re.compile(r"\\(?:text|quad|[()\[\]])|[\s$,;.*{}]")
-_BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
+_END_TOKEN = re.compile(r"(?:\s*(?:<\|\w+\|>|</s>))+\s*$")  # where the engine leaves it in the text
+_TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
 _HASHES = re.compile(r"####[ \t]*([^\n]*\S)")
 _ANSWER = re.compile(
     r"\b(?:final\s+answer|answers?|results?|solutions?|option|choice)\b[^\n.:=]{0,40}?(?:\bis\b|\bare\b|\bequals\b|[:：=])"
-    r"(?:[\s*]*(?:therefore|thus|so|simply|just)\b[,:]?)?[\s*_`:]*"
-    r"|\b(?:final\s+)?answer\**[\s*:]*\n+[\s*]*",
+    r"(?:[\s*]*(?:therefore|thus|so|simply|just)\b[,:]?)?[\s*_`:\"]*"
+    r"|\b(?:final\s+)?answer\**[\s*:]*\n+[\s*]*"
+    r"|(?:答案|结果)(?:应该|应)?(?:是|为|[:：])[\s*:：]*|(?:故|应|因此|所以)选(?:择)?[\s*:：]*",
     re.IGNORECASE,
 )
 _ENVIRONMENT = re.compile(
@@ -41,17 +44,30 @@ _ENVIRONMENT = re.compile(
     re.DOTALL,
 )
 _JOINED = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*")
+_LETTER = "A-Za-z0-9_\u00c0-\u024f"  # that no number stands at; Chinese is written without spaces
 _NUMBER = re.compile(
-    r"(?:(?<![A-Za-z])(?:negative|minus)\s)?(?<![\w.\\^{/])[-+\u2212\u2013]?\s?[$€£]?"
+    rf"(?:(?<![A-Za-z])(?:negative|minus)\s)?(?<![{_LETTER}.\\^{{/])[-+\u2212\u2013]?\s?[$€£]?"
     r"(?:\d{1,3}(?:[,\u00a0\u2009\u202f]\d{3})+|\d{1,3}(?: \d{3})+(?!\d)|\d+)?(?:\.\d+|(?<=\d))"
-    r"(?:[eE][-+]?\d+|\s*(?:×|\\times|\*|x)\s*10\s*\^\s*\{?[-+\u2212]?\d+\}?|,\d+(?![,\d])|\s+\d+/\d+|\s*/\s*\d[\d.]*)?"
+    r"(?:[eE][-+]?\d+|\s*(?:×|\\times|\*|x)\s*10\s*\^\s*\{?[-+\u2212]?\d+\}?|,\d+(?![,\d])|\s+\d+/\d+|\s*/\s*\d[\d.]*"
+    r"|:\d\d(?!\d)(?:\s*[ap]\.?\s?m\b\.?)?"
+    rf"|\s*\^\s*(?:\{{[^{{}}]*\}}|[-+]?\d+)|\s+(?:{'|'.join(SCALES)})\b)?"
     r"(?:\s*(?:\\?%|°))?"
 )
 _PROSE = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}(?![A-Za-z])")
 _NOT_PROSE = FUNCTIONS | {"pi", "inf", "infinity", "percent", "degrees", "min", "max", "gcd", "lcm"}
+_CHINESE = re.compile("[\u3400-\u9fff]")
 _COMMAND = re.compile(r"\\(?:text|mathrm|textbf|mbox|operatorname|begin|end)\s*\{[^{}]*\}|\\[A-Za-z]+")
 _CHOICE_AT_START = re.compile(r"\(?[A-Z]\)?(?=[\s.,:;)*]|$)")
-_SENTENCE_END = re.compile(r"(?<=[^\d\s])[.!?](?=\s|$)|(?<=\d)[.!?](?=\s|$)|\n")
+_SENTENCE_END = re.compile(r"(?<=[^\d\s])[.!?](?=\s|$)|(?<=\d)[.!?](?=\s|$)|[。\n]")
+_HEDGED = re.compile(
+    r"(?:not|between|(?:at|no) (?:least|most|more|less|fewer)|(?:more|less|fewer|greater) than)\b", re.I
+)
+_HEDGE_BEHIND = re.compile(r"\s*(?:or\s+)?(?:more|less|fewer|greater)\b", re.I)
+_WITHDRAWN = re.compile(r"\b(?:wait|actually|correction|I mean|scratch that)\b", re.I)
+_REJECTED = re.compile(r"(?:\bnot|n't)\s+$")
+_OR = re.compile(r",?\s+or\s+")
+_CORRECTED = re.compile(r"not\b.*?\b(?:but|rather)\s+", re.I)
+_COMPOUND = re.compile(r"(?<![\w.])\d[\d.,]*\s*([a-z]+),?\s+(?:and\s+)?\d[\d.,]*\s*([a-z]+)\b", re.I)
 
 
 @dataclass(frozen=True)
@@ -66,7 +82,7 @@ class Extract:
 def extract(completion: str | None) -> Extract | None:
     """The answer as written, None if there is none."""
     text = after_thinking(completion).strip()
-    for find in (_boxes, _hashes, _after_phrase, _formula, _last):
+    for find in (_boxes, _tagged, _hashes, _after_phrase, _formula, _last):
         found = find(text)
         if found is not None and trim(found.text):
             return found
@@ -88,48 +104,19 @@ def after_thinking(completion: str | None) -> str:
     content) is empty."""
     if completion is None:
         return ""
+    completion = _END_TOKEN.sub("", completion)
     _, closed, answer = completion.rpartition("</think>")
     return answer if closed and answer.strip() else completion
 
 
 def _boxes(text: str) -> Extract | None:
-    boxes = _closed_boxes(text)
-    if not boxes:
-        return None
-    contents = [boxes[-1].content]
-    for earlier, later in zip(boxes[-2::-1], boxes[:0:-1], strict=True):
-        between = text[earlier.end : later.start]
-        if _IDLE_BETWEEN_BOXES.sub("", between) not in ("", "and", "or") or not between.strip():
-            break
-        if earlier.content not in contents:
-            contents.insert(0, earlier.content)
-    return Extract(", ".join(contents), "box", tuple(contents))
+    contents = last_boxes(text)
+    return Extract(", ".join(contents), "box", tuple(contents)) if contents else None
 
 
-@dataclass(frozen=True)
-class _Box:
-    start: int
-    end: int
-    content: str
-
-
-def _closed_boxes(text: str) -> list[_Box]:
-    """The boxes that are closed and hold something; of nested ones the outermost."""
-    starts = {match.end(): match.start() for match in _BOX.finditer(text)}
-    boxes: list[_Box] = []
-    open_braces: list[int] = []
-    for brace in _BRACES.finditer(text) if starts else ():
-        if brace[0] == "{":
-            open_braces.append(brace.start())
-        elif brace[0] == "}" and open_braces:
-            opened = open_braces.pop()
-            start = starts.get(opened)
-            content = text[opened + 1 : brace.start()]
-            if start is not None and content.strip():
-                while boxes and boxes[-1].start > start:
-                    boxes.pop()
-                boxes.append(_Box(start, brace.end(), content))
-    return boxes
+def _tagged(text: str) -> Extract | None:
+    found = [content for content in _TAGGED.findall(text) if content.strip()]
+    return Extract(found[-1].strip(), "tag") if found else None
 
 
 def _hashes(text: str) -> Extract | None:
@@ -140,6 +127,8 @@ def _hashes(text: str) -> Extract | None:
 def _after_phrase(text: str) -> Extract | None:
     text = text[-_TAIL:]
     for match in reversed(list(_ANSWER.finditer(text))):
+        if _WITHDRAWN.search(text, match.end()):
+            return None
         value = _leading_value(text[match.end() :])
         if value is not None:
             return Extract(value, "phrase")
@@ -154,6 +143,14 @@ def _leading_value(rest: str) -> str | None:
     end = _SENTENCE_END.search(rest)
     sentence = rest[: end.start()] if end is not None else rest
     sentence = sentence.strip().strip("*_`\"'")
+    if sentence.count("}") > sentence.count("{"):  # of JSON
+        sentence = sentence.rstrip("}").rstrip('" ')
+    sentence = _CORRECTED.sub("", sentence, count=1)
+    if _HEDGED.match(sentence):
+        return sentence
+    compound = _compound(sentence)
+    if compound is not None and compound.start() == 0:
+        return compound[0]
     choice = _CHOICE_AT_START.match(sentence)
     if choice is not None:
         return sentence if _is_formula(sentence) else choice[0]
@@ -161,7 +158,9 @@ def _leading_value(rest: str) -> str | None:
         return sentence
     prose = next((m for m in _PROSE.finditer(_masked(sentence)) if m[0].lower() not in _NOT_PROSE), None)
     if prose is not None and prose.start() > 0:
-        head = re.sub(r"(?:\s(?:and|or)|[\s,;(–—-])+$", "", sentence[: prose.start()])
+        if _HEDGE_BEHIND.match(sentence, prose.start()):
+            return sentence
+        head = re.sub(r"(?:\s(?:and|or)|[\s,;(*_–—-])+$", "", sentence[: prose.start()])
         if re.search(r"\d", head) and _is_formula(head):
             return head
     numbers = list(_NUMBER.finditer(sentence))
@@ -184,6 +183,9 @@ def _environments_from(rest: str) -> str | None:
 
 
 def _formula(text: str) -> Extract | None:
+    formulas = [match for match in _ENVIRONMENT.finditer(text) if len(text) <= _SHORT]
+    if len(formulas) > 1 and _JOINED.sub("", _ENVIRONMENT.sub("", text)).strip(" .") == "":
+        return Extract(", ".join(map(_content, formulas)), "formula")
     found = 0 < len(text) <= _SHORT and (_is_formula(text) or _is_quantity(text))
     return Extract(text, "formula") if found else None
 
@@ -203,7 +205,20 @@ def _last(text: str) -> Extract | None:
             contents.insert(0, _content(match))
             following = match.start()
         return Extract(", ".join(contents), "formula")
-    return Extract(numbers[-1][0].strip(), "number") if numbers else None
+    numbers = [m for m in numbers if not _REJECTED.search(text[max(0, m.start() - 10) : m.start()])]
+    if not numbers:
+        return None
+    if len(numbers) > 1 and _OR.fullmatch(text, numbers[-2].end(), numbers[-1].start()):
+        return Extract(text[numbers[-2].start() : numbers[-1].end()], "number")
+    compound = _compound(text)
+    whole = compound is not None and compound.start() < numbers[-1].start() < compound.end()
+    return Extract(compound[0], "text") if compound and whole else Extract(numbers[-1][0].strip(), "number")
+
+
+def _compound(text: str) -> re.Match[str] | None:
+    """The last quantity in two units: "2 hours 30 minutes"."""
+    found = [match for match in _COMPOUND.finditer(text) if is_unit(match[1]) and is_unit(match[2])]
+    return found[-1] if found else None
 
 
 def _content(match: re.Match[str]) -> str:
@@ -216,13 +231,16 @@ def _masked(text: str) -> str:
 
 def _is_quantity(text: str) -> bool:
     """A number, perhaps with a unit of a word or two; longer is prose."""
-    number = quantity(normalise(text)) if len(text) <= _SHORT else None
+    text = normalise(text) if len(text) <= _SHORT else ""
+    if time_of_day(text) is not None:
+        return True
+    number = quantity(text)
     return number is not None and len(number.unit.split()) <= 2
 
 
 def _is_formula(text: str) -> bool:
     """No words but names of functions, and something to compute with; dollars of a price are no environment."""
-    if "\n" in text.strip() or text.count("$") % 2:
+    if "\n" in text.strip() or text.count("$") % 2 or text.startswith("#") or _CHINESE.search(text):
         return False
     words = [word.lower() for word in _PROSE.findall(_masked(text))]
     return (

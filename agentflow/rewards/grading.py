@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 
-from agentflow.rewards.equivalence import equivalent
+from agentflow.rewards.boolean import boolean, said
+from agentflow.rewards.equivalence import equivalent, is_words
 from agentflow.rewards.extraction import after_thinking, extract, numbers_of_last_sentence
+from agentflow.rewards.letters import chosen, gold_letters
 from agentflow.rewards.magnitude import MAX_LENGTH
 from agentflow.rewards.notation import key, normalise, unwrap
 from agentflow.rewards.quantity import quantity
 from agentflow.rewards.structure import collection
+
+_MARKED = ("box", "tag", "####", "phrase")
+_IS = re.compile(r"\b(?:is|are|was|were)\s+(?:an?\s+|the\s+)?([\w' *-]+)[.!]?$", re.IGNORECASE)
+_SHORT = 60  # characters; a completion that is nothing but its answer, such as "3 to 4"
 
 
 def gold_answer(answer: object) -> str:
@@ -34,19 +40,43 @@ def grade(completion: str | None, answer: object) -> float:
     whole = after_thinking(completion)
     if len(whole) <= MAX_LENGTH and key(normalise(whole)) == key(normalise(gold)):
         return 1.0
+    letters = gold_letters(normalise(gold))
+    if letters:
+        return float(sorted(chosen(completion)) == sorted(letters))
+    yes = boolean(normalise(gold))
+    if yes is not None:
+        return float(said(completion) == yes)
     found = extract(completion)
     if found is None:
         return 0.0
+    if found.rule not in _MARKED and len(whole) <= _SHORT and equivalent(gold, whole):
+        return 1.0
     if equivalent(gold, found.text):
         return 1.0
-    if len(found.parts) > 1 and all(equivalent(found.parts[-1], part) for part in found.parts):
-        return float(equivalent(gold, found.parts[-1]))  # one value in two spellings is one answer
+    parts = found.parts if len(found.parts) > 1 else _spellings(found.text)
+    if len(parts) > 1 and all(equivalent(parts[-1], part) for part in parts):
+        return float(equivalent(gold, parts[-1]))  # one value in two spellings is one answer
     if found.rule == "box":
         inside = extract(normalise(found.text[:MAX_LENGTH]))  # \boxed{\text{The answer is } 42}
         return float(inside is not None and inside.rule == "phrase" and equivalent(gold, inside.text))
+    if found.rule not in _MARKED and _stated(gold, whole):
+        return 1.0
     if found.rule == "number":
         return float(_all_in_one_sentence(gold, completion))
     return 0.0
+
+
+def _stated(gold: str, completion: str) -> bool:
+    """A gold of words may be what the last sentence ends with: "The function is even"."""
+    ending = _IS.search(completion.strip().rpartition("\n")[2])
+    return ending is not None and is_words(normalise(gold)) and equivalent(gold, ending[1])
+
+
+def _spellings(text: str) -> tuple[str, ...]:
+    """The members of a list that are all written differently: "7/2, or 3.5"."""
+    several = collection(normalise(text[:MAX_LENGTH]))
+    listed = several is not None and several.kind == "list" and len(set(several.items)) == len(several.items)
+    return several.items if several is not None and listed else ()
 
 
 def _all_in_one_sentence(gold: str, completion: str | None) -> bool:

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from agentflow.errors import ConfigError
+from agentflow.rewards.errors import GraderError
 from agentflow.rewards.function import AsyncRewardWrapper
 
 _AREAL = ("prompt", "completions", "prompt_ids", "completion_ids")
@@ -57,7 +58,7 @@ class Reward:
             completion_ids: likewise.
 
         Raises:
-            GraderError: the function took too long, crashed or raised.
+            GraderError: the function took too long, crashed, raised, or returned what is no number.
         """
         if self.is_areal:
             first: tuple[Any, ...] = (prompt, completion, prompt_ids, completion_ids)
@@ -65,7 +66,14 @@ class Reward:
         else:
             first, taken = (completion,), frozenset(("completion", "completions"))
         rest = {k: v for k, v in row.items() if k not in taken and (self._takes_all or k in self._names)}
-        return float(await self._call(*first, **rest))
+        value = await self._call(*first, **rest)
+        try:
+            return float(value)
+        except (TypeError, ValueError) as e:
+            raise GraderError(
+                f"The reward function {self.name} returned {str(value)[:100]} ({type(value).__name__}), not a number. "
+                f"Its input: {completion[:500]!r}"
+            ) from e
 
 
 def load_reward(path: str, *, timeout: float | None = None) -> Reward:

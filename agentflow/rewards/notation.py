@@ -8,6 +8,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+_VULGAR = "12 13 23 14 34 15 25 35 45 16 56 17 18 38 58 78 19 110"  # numerator, then denominator
+_SCRIPTS = [  # runs of raised or lowered characters
+    (re.compile(f"([{characters}]+)"), str.maketrans(characters, plain), sign + r"{\1}")
+    for characters, plain, sign in [("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿˣ", "0123456789+-nx", "^"), ("₀₁₂₃₄₅₆₇₈₉₊₋ₙ", "0123456789+-n", "_")]
+]
 _CHARACTERS = str.maketrans(
     {
         **dict.fromkeys("\u00a0\u2002\u2003\u2004\u2005\u2007\u2008\u2009\u200a\u202f\u3000\t\n\r", " "),
@@ -15,6 +20,8 @@ _CHARACTERS = str.maketrans(
         **dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\u2014\ufe63\uff0d", "-"),
         **dict.fromkeys("\u00d7\u2715\u2a2f", r"\times "),
         **dict.fromkeys("\u22c5\u00b7\u2219", r"\cdot "),
+        **dict.fromkeys("“”", '"'),
+        **dict.fromkeys("‘’", "'"),
         "÷": "/",
         "⁄": "/",
         "∕": "/",
@@ -39,33 +46,42 @@ _CHARACTERS = str.maketrans(
         "˚": "°",
         "，": ",",
         "％": "%",
+        "：": ":",
+        "；": ";",
+        "。": ".",
         "（": "(",
         "）": ")",
         "＝": "=",
-        "½": r"\frac{1}{2}",
-        "⅓": r"\frac{1}{3}",
-        "⅔": r"\frac{2}{3}",
-        "¼": r"\frac{1}{4}",
-        "¾": r"\frac{3}{4}",
-        **{digit: f"^{{{i}}}" for i, digit in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
+        **{
+            vulgar: rf"\frac{{{fraction[0]}}}{{{fraction[1:]}}}"
+            for vulgar, fraction in zip("½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒", _VULGAR.split(), strict=True)
+        },
         **{chr(0xFF10 + i): str(i) for i in range(10)},
     }
 )
 _FONTS = "text|textbf|textit|textrm|textnormal|mathrm|mathbf|mathit|mathsf|mathtt|mbox|operatorname|rm|bf"
 _FONT = re.compile(rf"\\(?:{_FONTS})\*?\s*\{{([^{{}}]*)\}}")
 _SIZED = re.compile(r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])\s*\.?(?=\s*(?:\\?[\[\](){}|./]|\\[a-zA-Z]|$))")
+_FUNCTION_NAMES = "arc(?:sin|cos|tan|cot|sec|csc)|(?:sin|cos|tan|coth?|sec|csc)h?|log|ln|exp"
 _REWRITES = [
     (re.compile(pattern), replacement)
     for pattern, replacement in [
         (r"\\(?:displaystyle|textstyle|limits)(?![a-zA-Z])", " "),
+        (r",\s*\\!\s*(?=\d{3}(?!\d))", ","),  # 12,\! 345
         (r"\\!", ""),
-        (r"\{\s*,\s*\}", ","),
+        (r"\{\s*([,:])\s*\}", r"\1"),
+        (r"\\colon(?![a-zA-Z])", ":"),
+        (r"\\(?:tiny|small|normalsize|large|Large|LARGE|huge|Huge|rm|bf|it|sf|tt)(?![a-zA-Z])", " "),
+        (r"\\(?:color|textcolor)\s*\{[^{}]*\}", ""),
+        (r"\\(?:begin|end)\{(?:aligned|align\*?|gathered|split|equation\*?)\}", " "),
+        (r"(?<=\\\\)\s*\[[\d.]+\s*[a-z]{2}\]", ""),  # a row's extra height: \\[2pt]
         (r"(?<!\\)\\(?:[,;:> ]|q?quad(?![a-zA-Z]))|(?<!\\)~", " "),
         (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
         (r"\\([$%#&_])", r"\1"),
         (r"\^\s*\{?\s*\\circ\s*\}?|\\(?:degree|textdegree)s?(?![a-zA-Z])", "°"),
         (r"\\l(?:eq|eqslant)(?![a-zA-Z])", r"\\le "),
         (r"\\g(?:eq|eqslant)(?![a-zA-Z])", r"\\ge "),
+        (r"\\(pmod|bmod)\s*(\w)(?!\w)", r"\\\1{\2}"),
         (r"\\neq(?![a-zA-Z])", r"\\ne "),
         (r"\\lt(?![a-zA-Z])", "<"),
         (r"\\gt(?![a-zA-Z])", ">"),
@@ -78,6 +94,8 @@ _REWRITES = [
         (r"\\r(?:brace|Brace)(?![a-zA-Z])", r"\\}"),
         (r"(?<![a-zA-Z\\])sqrt(?=\s*[({\d])", r"\\sqrt"),
         (r"(?<![a-zA-Z\\])pi(?![a-zA-Z])", r"\\pi "),
+        (rf"(?<![a-zA-Z\\])({_FUNCTION_NAMES})(?=\s*[({{\^\\\d]|\s+[a-zA-Z](?![a-zA-Z]))", r"\\\1 "),
+        (r"\\log\s*_\s*(?:e|\{\s*e\s*\})(?![a-zA-Z])", r"\\ln "),
         (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"),
         (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
         (r"(\\frac\s*\{[^{}]*\})\s*([0-9a-zA-Z])", r"\1{\2}"),
@@ -85,8 +103,14 @@ _REWRITES = [
         (r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}"),
         (r"\\varnothing(?![a-zA-Z])|\\\{\s*\\\}", r"\\emptyset "),
         (r"(?<![a-zA-Z])(?:the set of )?(?:all )?(?:the )?real numbers(?![a-zA-Z])", r"\\mathbb{R}"),
-        (r"\\approx(?![a-z])|(?<![a-zA-Z])(?:approximately|approx\.?)(?![a-zA-Z])", "="),  # judged by the value
-        (r"^\s*=", ""),
+        (r"\(\s*(?:approximately|approx\.?|rounded[^()]*)\s*\)", ""),
+        (r"(?<![a-zA-Z\\])(?:approximately|approx\.?)(?![a-zA-Z])", r"\\approx "),
+        (r"^\s*(?:∴|⇒|→|\\(?:therefore|Rightarrow|implies|rightarrow|to)(?![a-zA-Z]))", ""),
+        (r"^\s*(?:=|\\approx(?![a-zA-Z]))", ""),
+        (r"\]([^\[\],]+,[^\[\],]+)\[", r"(\1)"),  # open intervals as the French write them
+        (r"^\]([^\[\],]+,[^\[\],]+)\]$", r"(\1]"),
+        (r"^\[([^\[\],]+,[^\[\],]+)\[$", r"[\1)"),
+        (r"^\{(?!\d{1,3}(?:,\d{3})+\}$)([^{}\\]*,[^{}]*)\}$", r"\\{\1\\}"),  # braces without backslashes
         (r"(?<![a-zA-Z])(?:negative|minus)\s+(?=[\d.$\\])", "-"),
         (r"\\(?:dot|bar)\s*\{(\d+)\}", r"\\overline{\1}"),
         (r"(?<=\d)_(?=\d{3}(?!\d))", ""),
@@ -95,13 +119,19 @@ _REWRITES = [
 ]
 _ELLIPSIS = re.compile(r"(\d{1,9}\.\d{0,9}?)(\d{1,6}?)\2+\s*(?:\.\.\.|\\[lc]?dots(?![a-z]))")
 _WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("__", "__"), ("`", "`"))
-_UPRIGHT_UNITS = {"m": "meters", "g": "grams", "s": "seconds", "h": "hours", "l": "liters", "L": "liters", "d": "days"}
+_UPRIGHT_UNITS = {
+    "m": "meters", "g": "grams", "s": "seconds", "h": "hours", "l": "liters", "L": "liters", "d": "days",
+    "N": "newtons", "J": "joules", "W": "watts", "V": "volts", "K": "kelvins",
+}  # fmt: skip
+_IDLE_SPACE = re.compile(r"(?<!\d) +| +(?!\d)")  # 2 1/2 is not 21/2
 _SINGLE_BRACED = re.compile(r"([\^_])\{(\w)\}")
 
 
 @lru_cache(maxsize=4096)
 def normalise(text: str) -> str:
     """``text`` without its math environment, in one spelling, spaces collapsed, without a full stop at its end."""
+    for run, plain, braced in _SCRIPTS:
+        text = run.sub(braced, text).translate(plain)
     text = _ELLIPSIS.sub(r"\1\\overline{\2}", text.translate(_CHARACTERS))  # 0.333... is 1/3
     text = unwrap(text.strip())
     text = _SIZED.sub("", text)
@@ -115,9 +145,9 @@ def normalise(text: str) -> str:
 
 def _without_font(match: re.Match[str]) -> str:
     content = match[1].strip()
-    number_before = match.string[: match.start()].rstrip(" \\,;:!~")[-1:]
-    if number_before.isdigit() or number_before == "}":
-        content = _UPRIGHT_UNITS.get(content, content)  # upright after a number: metres, not the variable m
+    before = match.string[: match.start()].rstrip(" \\,;:!~")[-1:]
+    if before.isalnum() or before in ("}", ")"):
+        content = _UPRIGHT_UNITS.get(content, content)  # upright after a value: metres, not the variable m
     return f" {content} "
 
 
@@ -162,11 +192,11 @@ def group_at(text: str, position: int) -> tuple[str, int] | None:
 def trim(text: str) -> str:
     """Without surrounding space and without the punctuation that ends a sentence or clause."""
     text = text.strip()
-    while text and text[-1] in ".,;:" and not text.endswith((r"\,", r"\;", r"\:", "...")):
-        text = text[:-1].rstrip()
+    while (text and text[-1] in ".,;:" and not text.endswith((r"\,", r"\;", r"\:", "..."))) or text.endswith(r"\\"):
+        text = text[: -2 if text.endswith(r"\\") else -1].rstrip()
     return text
 
 
 def key(text: str) -> str:
     """What must be the same for two normalised texts to be the same writing: spaces and idle braces do not count."""
-    return _SINGLE_BRACED.sub(r"\1\2", text.replace(" ", ""))
+    return _SINGLE_BRACED.sub(r"\1\2", _IDLE_SPACE.sub("", text))

@@ -39,6 +39,7 @@ def main(fd: int, parent: int) -> None:
     _end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    process = os.getpid()
     functions: dict[bytes, Callable[..., Any]] = {}
     with socket.socket(fileno=fd) as parent_end:
         _send(parent_end, ("ready",))
@@ -53,9 +54,11 @@ def main(fd: int, parent: int) -> None:
                 # pickled apart: a value that the parent cannot read must not spoil the message
                 value = pickle.dumps(function(*args, **kwargs))
                 reply = ("returned", _peak_bytes(), value)
-            except (Exception, SystemExit) as e:  # noqa: BLE001 -- whatever it is, it is reported
+            except BaseException as e:  # noqa: BLE001 -- whatever it is, it is reported; math_verify's time limit is one
                 trace = "".join(traceback.format_tb(e.__traceback__))[-_MAX_TRACEBACK:]
                 reply = ("raised", _peak_bytes(), type(e).__name__, str(e)[:_MAX_MESSAGE], trace)
+            if os.getpid() != process:  # the function forked and both returned: the copy has nothing to say
+                os._exit(0)
             _send(parent_end, reply)
 
 

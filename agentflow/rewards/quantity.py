@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from agentflow.rewards.words import scale, spelled
+
 SIGNIFICANT = 6  # a decimal stands for a number that it does not equal only with so many significant digits
 _MAX_EXPONENT = 1000
 
@@ -21,7 +23,8 @@ _REPEATING = re.compile(r"(\d*)\.(\d*)\s*\\overline\s*\{\s*(\d+)\s*\}")
 _LATEX_FRACTION = re.compile(_FRACTION)
 _SLASHED = re.compile(r"(\d[\d,]*(?:\.\d+)?)\s*/\s*(\d[\d,]*(?:\.\d+)?)")
 _MIXED = re.compile(rf"(\d+)\s*{_FRACTION}|(\d+)\s+(?:and\s+)?(\d+)\s*/\s*(\d+)")
-_BASE = re.compile(r"\s*_\s*(?:\{\s*([^{}]+?)\s*\}|(\w))")
+_BASE = re.compile(r"\s*_\s*(?:\{\s*\(?([^{}()]+?)\)?\s*\}|(\w))|\s*\(?\s*base[ -]\s*(\w+)\s*\)?", re.IGNORECASE)
+_ORDINAL = re.compile(r"\s*\^?\s*\{?\s*(?:st|nd|rd|th)\s*\}?(?![A-Za-z])")
 
 _ALIASES = {
     "%": "percent percentage pct per\u00a0cent",
@@ -59,6 +62,12 @@ _ALIASES = {
     "mph": "mph",
     "km/h": "kmh km/h kph kmph",
     "m/s": "m/s",
+    "n": "newton newtons",
+    "j": "joule joules",
+    "w": "watt watts",
+    "v": "volt volts",
+    "k": "kelvin kelvins",
+    "hz": "hz hertz",
 }
 _UNITS = {alias.replace("\u00a0", " "): unit for unit, aliases in _ALIASES.items() for alias in aliases.split(" ")}
 _UNITS |= {unit: unit for unit in _ALIASES}
@@ -66,6 +75,12 @@ FUNCTIONS = frozenset({"sin", "cos", "tan", "cot", "sec", "csc", "log", "ln", "e
     *("arcsin", "arccos", "arctan", "sinh", "cosh", "tanh")
 }
 _UNIT_TEXT = re.compile(r"(?P<words>[A-Za-z%°¢$€£][A-Za-z .'/-]*)?(?:\s*\^\s*\{?\s*(?P<power>[23])\s*\}?)?")
+_UNIT_BEHIND = re.compile(
+    r"(?P<formula>.*?[^\s+*/=<>^_({\[-])\s+(?P<unit>(?P<words>(?:(?:sq|square|cu|cubic) )?[A-Za-z]{2,}(?:/[a-z]+)?"
+    r"(?: per [a-z]+)?)\.?(?:\s*\^\s*(?:\{\s*[23]\s*\}|[23]))?)",
+    re.DOTALL,
+)
+_COMPARED = re.compile(r"\b(?:more|less|fewer|greater|than|or|not|to)\b")
 _SQUARED = re.compile(r"^(sq|square|squared|cu|cubic)\s+|\s+(squared|cubed)$")
 
 
@@ -93,6 +108,7 @@ def quantity(text: str, *, decimal_comma: bool = False) -> Quantity | None:
     ``decimal_comma``: read ``3,14`` as 3.14.
     """
     text = text.strip()
+    text = re.sub(r"^(?:Rs\.?|USD|EUR|GBP|INR)\s*(?=\d)", "", text)
     negative = False
     currency = ""
     while text and (text[0] in "+-" or re.match(_CURRENCY, text)):
@@ -107,13 +123,17 @@ def quantity(text: str, *, decimal_comma: bool = False) -> Quantity | None:
         text = text[1:].lstrip()
     if decimal_comma:
         text = re.sub(r"^(\d+),(\d+)(?!\d|,)", r"\1.\2", text)
-    read = _unsigned(text)
+    read = _unsigned(text) or _in_words(text)
     if read is None:
         return None
     number, rest = read
-    base = _BASE.match(rest)
+    power_of_ten, rest = scale(rest)
+    number = replace(number, value=number.value * 10**power_of_ten, ulp=number.ulp * 10**power_of_ten)
+    base, ordinal = _BASE.match(rest), _ORDINAL.match(rest)
     if base is not None and number.value.denominator == 1 and re.match(r"\d+", text):
-        number, rest = replace(number, base=(base[1] or base[2]).lower()), rest[base.end() :]
+        number, rest = replace(number, base=_digits(base[1] or base[2] or base[3])), rest[base.end() :]
+    elif ordinal is not None and number.value.denominator == 1:
+        rest = rest[ordinal.end() :]
     unit = _unit(rest)
     if unit is None:
         return None
@@ -130,14 +150,33 @@ def same(gold: Quantity, given: Quantity) -> bool:
     """
     if gold.base and given.base and gold.base != given.base:
         return False
-    known = set(_ALIASES)
-    if gold.unit != given.unit and _plain(gold.unit) in known and _plain(given.unit) in known:
+    if gold.unit != given.unit and _plain(gold.unit) in _ALIASES and _plain(given.unit) in _ALIASES:
         return False
     if _close(gold, given):
         return True
     if (gold.unit == "%") != (given.unit == "%"):
         return _close(_fraction_of(gold), _fraction_of(given))
     return False
+
+
+def is_unit(word: str) -> bool:
+    """Whether a word is a known unit."""
+    return word.lower() in _UNITS
+
+
+def without_unit(text: str) -> tuple[str, str]:
+    """A formula and the known unit behind it ("" without one): ``18\\pi cm ^2``, ``2\\sqrt{5} units``."""
+    match = _UNIT_BEHIND.fullmatch(text)
+    if match is None:
+        return text, ""
+    unit = "" if match["words"].lower().split()[-1] in ("unit", "units") else _unit(" " + match["unit"])
+    known = unit == "" or (unit is not None and _plain(unit) in _ALIASES)
+    return (match["formula"], unit or "") if known else (text, "")
+
+
+def different_units(a: str, b: str) -> bool:
+    """Whether two units are known and not the same. Degrees and radians measure the same thing."""
+    return a != b and _plain(a) in _ALIASES and _plain(b) in _ALIASES and {a, b} != {"°", "rad"}
 
 
 def _plain(unit: str) -> str:
@@ -151,6 +190,17 @@ def _fraction_of(number: Quantity) -> Quantity:
 def _close(a: Quantity, b: Quantity) -> bool:
     # 0.333333 stands for 1/3, 33.3 does not stand for 100/3; of two decimals the shorter must be the longer, rounded
     return a.value == b.value or abs(a.value - b.value) <= max(a.ulp, b.ulp) / 2
+
+
+def _in_words(text: str) -> tuple[Quantity, str] | None:
+    read = spelled(text)
+    return (Quantity(Fraction(read[0])), read[1]) if read is not None else None
+
+
+def _digits(base: str) -> str:
+    """A base as its digits: "two" is "2"."""
+    read = spelled(base)
+    return str(read[0]) if read is not None and not read[1] else base.lower()
 
 
 def _unsigned(text: str) -> tuple[Quantity, str] | None:
@@ -222,6 +272,8 @@ def _unit(text: str) -> str | None:
     if squared is not None:
         power = "3" if "cu" in squared[0] else "2"
         words = _SQUARED.sub("", words)
+    if _COMPARED.search(words):
+        return None
     known = _UNITS.get(words)
     if known is None:
         parts = words.split()

@@ -12,11 +12,22 @@ _WORD_SEPARATOR = re.compile(r"(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
 _LOGIC = re.compile(r"\\(?:lor|vee|cup)(?![a-zA-Z])")
 _VARIABLE = r"[A-Za-z](?:_\{?\w+\}?)?'{0,2}"
 _GREEK = r"\\(?:alpha|beta|gamma|delta|theta|lambda|mu|phi|omega|ell)"
-_NAME = rf"(?:{_VARIABLE}|{_GREEK}|[A-Za-z]\s*\([A-Za-z](?:\s*,\s*[A-Za-z])*\)|\([A-Za-z](?:\s*,\s*[A-Za-z])+\))"
+_NAME = (
+    rf"(?:[A-Za-z]{{3,}}(?: [A-Za-z]+){{0,3}}|{_VARIABLE}|{_GREEK}"
+    rf"|[A-Za-z]\s*\([A-Za-z](?:\s*,\s*[A-Za-z])*\)|\((?:[A-Za-z]|{_GREEK})(?:\s*,\s*(?:[A-Za-z]|{_GREEK}))+\s*\))"
+)
 _ASSIGNMENT = re.compile(rf"({_NAME})\s*(?:=|\\in(?![a-z]))\s*(?!=)(.+)", re.DOTALL)
 _RELATION = re.compile(r"\\le(?![a-z])|\\ge(?![a-z])|<|>")
 _SINGLE_VARIABLE = re.compile(rf"(?:{_VARIABLE}|{_GREEK})")
 _AROUND_ZERO = re.compile(rf"\|\s*(?:{_VARIABLE}|{_GREEK})\s*\|\s*(<|\\le(?![a-z]))\s*([^<>=]+)")
+_OUTSIDE = re.compile(rf"\|\s*(?:{_VARIABLE}|{_GREEK})\s*\|\s*(>|\\ge(?![a-z]))\s*([^<>=]+)")
+_EXCEPT = re.compile(
+    rf"(?:{_VARIABLE}|{_GREEK})\s*\\ne(?![a-z])\s*([^,;<>=]+)|\\mathbb\{{R\}}\s*(?:\\setminus|\\backslash|-)\s*\\\{{([^,;]+)\\\}}"
+)
+_BUILDER = re.compile(
+    rf"\\\{{\s*(?:{_VARIABLE}|{_GREEK})\s*(?:\\in\s*\\mathbb\{{R\}})?\s*(?:\\mid(?![a-z])|\\vert(?![a-z])|\||:)(.+)\\\}}"
+)
+_BOTH = re.compile(r"(?<![A-Za-z\\])and(?![A-Za-z])|\\(?:land|wedge)(?![a-z])")
 _PLUS_MINUS = re.compile(r"\\(pm|mp)(?![a-zA-Z])\s*")
 
 
@@ -55,9 +66,9 @@ def collection(text: str) -> Collection | None:
         if all(part.kind == "list" for part in lists):
             return Collection("list", lists[0].items + lists[1].items)
         return Collection("list", (plus, minus))
-    union = _split(text, _LOGIC)
-    if len(union) > 1 and all(interval(part) is not None for part in union):
-        return Collection("union", tuple(union))
+    united = _split(text, _LOGIC)
+    if len(united) > 1 and all(interval(part) is not None for part in united):
+        return Collection("union", tuple(united))
     outer = _outer(text)
     if outer is not None:
         opening, closing, inside = outer
@@ -86,6 +97,8 @@ def interval(text: str) -> Collection | None:
     if outer is not None and outer[0] in "([":
         ends = _commas(outer[2], thousands=False)
         return Collection(outer[0] + outer[1], tuple(ends)) if len(ends) == 2 else None
+    if _BOTH.search(text):
+        return _both(text)
     around_zero = _AROUND_ZERO.fullmatch(text)
     if around_zero is not None:
         brackets = "[]" if "e" in around_zero[1] else "()"
@@ -112,6 +125,39 @@ def interval(text: str) -> Collection | None:
     if up:
         return Collection("(" + ("]" if closed else ")"), (r"-\infty", right))
     return Collection(("[" if closed else "(") + ")", (right, r"\infty"))
+
+
+def without_builder(text: str) -> str:
+    """The condition of ``\\{x \\mid x > 2\\}``; any other text as it is."""
+    match = _BUILDER.fullmatch(text.strip())
+    return match[1].strip() if match is not None else text
+
+
+def union(text: str) -> Collection | None:
+    """Two rays: from ``|x| > 1``, ``x \\ne 2``, ``\\mathbb{R} \\setminus \\{2\\}``, or a union as it is written."""
+    outside = _OUTSIDE.fullmatch(text)
+    if outside is not None:
+        left, right = ("]", "[") if "e" in outside[1] else (")", "(")
+        return Collection("union", (rf"(-\infty,-({outside[2]}){left}", rf"{right}{outside[2]},\infty)"))
+    hole = _EXCEPT.fullmatch(text)
+    if hole is not None:
+        value = hole[1] or hole[2]
+        return Collection("union", (rf"(-\infty,{value})", rf"({value},\infty)"))
+    several = collection(text)
+    return several if several is not None and several.kind == "union" else None
+
+
+def _both(text: str) -> Collection | None:
+    """``x > 2 and x < 5`` as one interval."""
+    parts = [part.strip() for part in _BOTH.split(text)]
+    rays = [interval(part) if _RELATION.search(part) else None for part in parts]
+    if len(rays) != 2 or rays[0] is None or rays[1] is None:
+        return None
+    below = next((ray for ray in rays if ray is not None and ray.items[0] == r"-\infty"), None)
+    above = next((ray for ray in rays if ray is not None and ray.items[1] == r"\infty"), None)
+    if below is None or above is None:
+        return None
+    return Collection(above.kind[0] + below.kind[1], (above.items[0], below.items[1]))
 
 
 def _outer(text: str) -> tuple[str, str, str] | None:

@@ -26,7 +26,10 @@ logging.getLogger("math_verify").setLevel(logging.ERROR)
 _CONFIG = NormalizationConfig(
     basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none", equations=False
 )
+_RELATIONS = (sympy.StrictLessThan, sympy.LessThan, sympy.StrictGreaterThan, sympy.GreaterThan)
+_LETTER = re.compile(r"\\[A-Za-z]+|[A-Za-z]")
 _IMAGINARY = re.compile(r"(?<![A-Za-z\\])i(?![A-Za-z])")
+_INDEX = re.compile(r"_\s*\{\s*i\s*=")
 _NUMBER_BASE = re.compile(r"\d\s*_")
 _TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
 _DEGREES = re.compile(r"(\d+(?:\.\d+)?)\s*°")
@@ -67,6 +70,11 @@ def parse(text: str, imaginary: bool) -> Any:
         return None
 
 
+def has_imaginary(text: str) -> bool:
+    """Whether the letter i stands for the imaginary unit: not where it counts the terms of a sum."""
+    return _IMAGINARY.search(text) is not None and _INDEX.search(text) is None
+
+
 def equal(gold: str, given: str) -> bool:
     """Whether two normalised texts mean the same mathematical object.
 
@@ -74,7 +82,8 @@ def equal(gold: str, given: str) -> bool:
         TooLargeError: the gold answer must not be computed. A given answer that must not be is unequal to one that
             may: it would have more digits than the gold.
     """
-    imaginary = bool(_IMAGINARY.search(gold) or _IMAGINARY.search(given))
+    gold, given = _capitals_apart(gold, given)
+    imaginary = has_imaginary(gold) or has_imaginary(given)
     a = parse(gold, imaginary)
     try:
         b = parse(given, imaginary)
@@ -84,6 +93,8 @@ def equal(gold: str, given: str) -> bool:
         return False
     if isinstance(a, sympy.Eq) and isinstance(b, sympy.Eq):
         return _equations(a, b)
+    if isinstance(a, _RELATIONS) and isinstance(b, _RELATIONS) and _inequalities(a, b):
+        return True
     if isinstance(a, sympy.Expr) and isinstance(b, sympy.Expr):
         decided = _expressions(a, b)
         if decided is not None:
@@ -95,6 +106,12 @@ def equal(gold: str, given: str) -> bool:
     return bool(verify(a, b, timeout_seconds=None))
 
 
+def same_inequality(gold: str, given: str) -> bool:
+    """Whether two inequalities say the same of the same letters: ``a \\le b`` and ``b \\ge a``."""
+    a, b = parse(gold, False), parse(given, False)
+    return isinstance(a, _RELATIONS) and isinstance(b, _RELATIONS) and _inequalities(a, b)
+
+
 def stands_for(number: Quantity, expression: str) -> bool | None:
     """Whether a decimal of six significant digits or more, or an exact number, is the value of this constant.
 
@@ -103,7 +120,7 @@ def stands_for(number: Quantity, expression: str) -> bool | None:
     Raises:
         TooLargeError: as :func:`parse`.
     """
-    parsed = parse(expression, bool(_IMAGINARY.search(expression)))
+    parsed = parse(expression, has_imaginary(expression))
     if not isinstance(parsed, sympy.Expr) or parsed.free_symbols:
         return None
     constant = parsed.doit()
@@ -137,14 +154,43 @@ def _equations(a: Any, b: Any) -> bool:
     names = sorted(left.free_symbols | right.free_symbols, key=str)
     if left.free_symbols != right.free_symbols or not names:
         return bool(verify(a, b, timeout_seconds=None))
+    ratios = _ratios(left, right, names)
+    if len(ratios) >= 3 and all(_near(ratio, ratios[0]) for ratio in ratios):
+        return True
+    return bool(verify(a, b, timeout_seconds=None))
+
+
+def _inequalities(a: Any, b: Any) -> bool:
+    """Whether one inequality is a positive constant times the other."""
+    (small, large), (less, more) = ((r.lts, r.gts) for r in (a, b))
+    left, right = large - small, more - less
+    names = sorted(left.free_symbols | right.free_symbols, key=str)
+    if isinstance(a, _RELATIONS[::2]) != isinstance(b, _RELATIONS[::2]) or not names:
+        return False
+    ratios = _ratios(left, right, names)
+    return len(ratios) >= 3 and all(r.is_positive and _near(r, ratios[0]) for r in ratios)
+
+
+def _ratios(left: Any, right: Any, names: list[Any]) -> list[Any]:
     ratios = []
     for point in _points(names):
         x, y = _value(left, point), _value(right, point)
         if x is not None and y is not None and x.is_finite and y.is_finite and y != 0 and x != 0:
             ratios.append(x / y)
-    if len(ratios) >= 3 and all(_near(ratio, ratios[0]) for ratio in ratios):
-        return True
-    return bool(verify(a, b, timeout_seconds=None))
+    return ratios
+
+
+def _capitals_apart(gold: str, given: str) -> tuple[str, str]:
+    """The parser makes small letters of capitals. Where one text has a letter in both cases they are told apart."""
+    letters = [set(_LETTER.findall(text)) for text in (gold, given)]
+    both = {letter for found in letters for letter in found if letter.isupper() and letter.lower() in found}
+    if not both:
+        return gold, given
+
+    def apart(match: re.Match[str]) -> str:
+        return f"{match[0].lower()}_{{88}}" if match[0] in both else match[0]
+
+    return _LETTER.sub(apart, gold), _LETTER.sub(apart, given)
 
 
 def _expressions(a: Any, b: Any) -> bool | None:

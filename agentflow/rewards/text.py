@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from agentflow.rewards.extraction import after_thinking, extract
+from agentflow.rewards.letters import chosen
 from agentflow.rewards.notation import normalise
 from agentflow.rewards.quantity import quantity, same
 
-_LETTER = re.compile(r"(?:option|choice|answer)?\s*\(?\s*([A-Za-z])\s*\)?(?=$|\s*[.):,])")
-_LAST_LETTER = re.compile(r"(?<![A-Za-z])\(?([A-Z])\)?(?![A-Za-z'])")
+_LETTER = re.compile(r"(?:option|choice|answer)?\s*\(?\s*([A-Za-z])\s*\)?(?=$|\s*[.):,])", re.IGNORECASE)
+_QUOTES = str.maketrans("‘’“”", "''\"\"")
+_MARKUP = " *_`\"'"
 
 
 def gsm8k_reward(completion: str | None, answer: object) -> float:
@@ -31,10 +34,12 @@ def gsm8k_reward(completion: str | None, answer: object) -> float:
 
 def exact_match(completion: str | None, answer: object, *, ignore_case: bool = True) -> float:
     """1.0 if the completion, or the answer that it marks (a box, ``####``, "the answer is"), is the gold answer as
-    written, else 0.0. Spaces, a final full stop and, unless told otherwise, case do not count."""
+    written, else 0.0. Spaces, Markdown and quotes around it, a final full stop and, unless told
+    otherwise, case do not count."""
     gold = _plain(str(answer), ignore_case)
     found = extract(completion)
-    given = [after_thinking(completion)] + ([found.text] if found is not None else [])
+    marked = [found.text, normalise(found.text)] if found is not None else []
+    given = [after_thinking(completion), *marked]
     return float(bool(gold) and any(_plain(text, ignore_case) == gold for text in given))
 
 
@@ -50,22 +55,21 @@ def choice(completion: str | None, answer: object) -> float:
     gold = _LETTER.match(normalise(str(answer)))
     if gold is None:
         raise ValueError(f"the gold answer {str(answer)[:100]!r} is no letter")
-    found = extract(completion)
-    chosen = _LETTER.match(normalise(found.text)) if found is not None else None
-    if chosen is None:
-        letters = _LAST_LETTER.findall(after_thinking(completion))
-        return float(bool(letters) and letters[-1] == gold[1].upper())
-    return float(chosen[1].upper() == gold[1].upper())
+    return float(chosen(completion) == (gold[1].upper(),))
 
 
 def contains(completion: str | None, answer: object, *, ignore_case: bool = True) -> float:
-    """1.0 if the gold answer occurs in the completion (after its thinking) as whole words, else 0.0."""
+    """1.0 if the gold answer occurs in the completion (after its thinking) as whole words, a number as a whole number
+    with its sign and decimals, else 0.0."""
     gold = _plain(str(answer), ignore_case)
     text = _plain(after_thinking(completion), ignore_case)
-    found = re.search(rf"(?<!\w){re.escape(gold)}(?!\w)", text) if gold else None
+    before = r"(?<![\w.,+-])" if gold[:1].isdigit() else r"(?<![^\W_])"  # 3 does not occur in -3, nor in 0.3
+    after = r"(?!\w|[.,]\d)" if gold[-1:].isdigit() else r"(?![^\W_])"
+    found = re.search(before + re.escape(gold) + after, text) if gold else None
     return float(found is not None)
 
 
 def _plain(text: str, ignore_case: bool) -> str:
-    text = " ".join(text.split()).strip().removesuffix(".").rstrip()
+    text = " ".join(unicodedata.normalize("NFC", text).translate(_QUOTES).split())
+    text = text.strip(_MARKUP).removesuffix(".").rstrip(_MARKUP)
     return text.casefold() if ignore_case else text

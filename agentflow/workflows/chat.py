@@ -19,15 +19,25 @@ class ChatError(Exception):
 
 @dataclass(frozen=True)
 class Reply:
-    """What the model said. ``id`` names the call in ``{id: reward}``; ``message`` is to be sent back as it is."""
+    """What the model said.
+
+    Args:
+        id: names the call in ``{id: reward}``.
+        message: to be sent back as it is.
+        is_cut_off: it ended at the token limit.
+    """
 
     id: str
     message: Message
+    is_cut_off: bool = False
 
     @property
     def text(self) -> str:
         """The text of the message, without the reasoning that the engine has set apart; "" where there is none."""
-        return self.message.get("content") or ""
+        content = self.message.get("content") or ""
+        if isinstance(content, str):
+            return content
+        return "".join(part.get("text") or "" for part in content)  # some endpoints answer in parts
 
     @property
     def tool_calls(self) -> Sequence[Message]:
@@ -61,9 +71,10 @@ class Chat:
         if answer.status_code != 200:
             raise ChatError(f"The model's endpoint answered {answer.status_code}: {_complaint(answer)}")
         match answer.json():
-            case {"id": str(call_id), "choices": [{"message": dict(message)}, *_]}:
+            case {"id": str(call_id), "choices": [{"message": dict(message)} as choice, *_]}:
                 # Fields that are null are an SDK's way to say "absent"; some engines refuse to read them back.
-                return Reply(call_id, {name: value for name, value in message.items() if value is not None})
+                said = {name: value for name, value in message.items() if value is not None}
+                return Reply(call_id, said, choice.get("finish_reason") == "length")
         raise ChatError(f"The model's endpoint answered something that is no chat completion: {answer.text[:300]}")
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import ModuleType
 from typing import Any
 
-import msgspec
 from pydantic import TypeAdapter, ValidationError, validate_call
 from pydantic.errors import PydanticUserError
+from pydantic_core import to_json
 
 from agentflow.agents.importing import attribute, find
 from agentflow.errors import UsageError
+from agentflow.workflows.tool_calls import ToolCall
 
 Function = Callable[..., Any]
 
@@ -52,39 +52,52 @@ class FunctionTool:
         function = {"name": self.name, "description": self._description, "parameters": self._parameters}
         return {"type": "function", "function": function}
 
-    async def __call__(self, arguments: str) -> str:
+    async def __call__(self, arguments: Mapping[str, Any]) -> str:
         """What the model is told: the result as text, else as JSON.
 
         Args:
-            arguments: a JSON object, as the model wrote it.
+            arguments: by name.
 
         Raises:
-            ValueError: the arguments are no JSON object or do not fit the signature.
-            Exception: whatever the function raises.
+            ValueError: the arguments do not fit the signature.
+            BaseException: whatever the function raises.
         """
-        given = json.loads(arguments)
-        if not isinstance(given, dict):
-            raise ValueError(f"the arguments must be a JSON object, not {arguments[:100]}")
-        call = partial(self._call, **given)
+        call = partial(self._call, **arguments)
         try:
             value = await call() if self._is_async else await asyncio.to_thread(call)
+            if inspect.isawaitable(value):  # of an async function in a decorator that is none
+                value = await value
         except ValidationError as e:
             raise ValueError("; ".join(f"{'.'.join(map(str, x['loc']))}: {x['msg']}" for x in e.errors())) from e
-        return value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()
+        return value if isinstance(value, str) else to_json(value, fallback=_plain, inf_nan_mode="strings").decode()
 
 
-async def outcome(tools: Mapping[str, FunctionTool], call: Mapping[str, Any]) -> dict[str, Any]:
-    """The message that answers one tool call. What goes wrong in it is told to the model, which may do better."""
-    name = call["function"]["name"]
-    tool = tools.get(name)
+async def outcome(tools: Mapping[str, FunctionTool], call: ToolCall, *, is_cut_off: bool = False) -> dict[str, Any]:
+    """The message that answers one tool call. What goes wrong in it is told to the model, which may do better.
+
+    Args:
+        tools: by name.
+        call: what the model wants.
+        is_cut_off: the message with the call ended at the token limit.
+    """
+    tool = tools.get(call.name)
     if tool is None:
-        content = f"Error: there is no tool '{name}'; there are {', '.join(tools) or 'none'}."
+        content = f"Error: there is no tool '{call.name}'; there are {', '.join(tools) or 'none'}."
+    elif call.arguments is None:
+        content = f"Error: {call.complaint}" + (
+            " (cut off: your message reached its token limit)" if is_cut_off else ""
+        )
     else:
         try:
-            content = await tool(call["function"].get("arguments") or "{}")
-        except Exception as e:  # noqa: BLE001 - a tool may raise anything
+            content = await tool(call.arguments)
+        except (Exception, SystemExit) as e:  # noqa: BLE001 - a tool may raise anything
             content = f"Error: {type(e).__name__}: {e}"
-    return {"role": "tool", "tool_call_id": call["id"], "content": content}
+    return {"role": "tool", "tool_call_id": call.id, "content": content}
+
+
+def _plain(value: Any) -> Any:
+    """Arrays and scalars of numpy and torch as lists and numbers, everything else as its text."""
+    return value.tolist() if callable(getattr(value, "tolist", None)) else str(value)
 
 
 def functions_of(given: str | Function) -> list[Function]:

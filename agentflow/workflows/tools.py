@@ -10,6 +10,7 @@ from agentflow.errors import UsageError
 from agentflow.workflows.chat import Chat, prompt_text
 from agentflow.workflows.function_tool import Function, FunctionTool, functions_of, outcome
 from agentflow.workflows.reward import RewardFn, reward_of
+from agentflow.workflows.tool_calls import sendable, tool_calls
 
 
 class MaxTurnsExceeded(Exception):
@@ -51,8 +52,9 @@ class ToolWorkflow:
             reply = await chat(messages, tools=schemas)
             if not reply.tool_calls:
                 return await self._reward(reply.text, data, prompt=prompt_text(messages))
-            results = await asyncio.gather(*(outcome(tools, call) for call in reply.tool_calls))
-            messages += [reply.message, *results]
+            calls = tool_calls(reply)
+            results = await asyncio.gather(*(outcome(tools, call, is_cut_off=reply.is_cut_off) for call in calls))
+            messages += [sendable(reply, calls), *results]
         raise MaxTurnsExceeded(f"The model still calls tools after {self._max_steps} steps.")
 
     def _tools(self) -> dict[str, FunctionTool]:

@@ -28,6 +28,12 @@ async def awaited(completion, answer):
 def broken(completion, **row):
     raise RuntimeError("no judge")
 
+def nothing(completion):
+    return None
+
+def several(completion):
+    return [0.5, 0.5]
+
 not_callable = 3
 """
 ROW = {"answer": "x", "level": 3, "prompt": "a column of that name", "completions": "likewise"}
@@ -83,3 +89,10 @@ def test_what_cannot_be_loaded_is_said_in_a_sentence(file: Path, path: str, said
     with pytest.raises(ConfigError) as caught:
         load_reward(path)
     assert said in str(caught.value)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("name", "kind"), [("nothing", "NoneType"), ("several", "list")])
+async def test_what_is_no_number_is_an_error_that_names_it(file: Path, name: str, kind: str) -> None:
+    with pytest.raises(GraderError, match=rf"{name} returned .*\({kind}\), not a number.*'hello'"):
+        await load_reward(f"{file}:{name}")("hello", ROW)

@@ -50,6 +50,18 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
+def fork_and_both_return() -> int:
+    return os.fork()
+
+
+class GivenUp(BaseException):
+    pass
+
+
+def give_up() -> None:
+    raise GivenUp("too hard")
+
+
 def leave() -> None:
     sys.exit(7)
 
@@ -306,3 +318,19 @@ async def gone(pid: int) -> None:
             return
         await asyncio.sleep(0.01)
     pytest.fail(f"process {pid} is still there")
+
+
+@pytest.mark.asyncio
+async def test_a_function_that_forks_and_returns_twice_answers_once(pool: RewardPool) -> None:
+    forks = AsyncRewardWrapper(fork_and_both_return, pool=pool)
+    for _ in range(20):
+        assert await forks() > 0  # a copy's answer, 0, would be taken for the reward of the next call
+        assert await AsyncRewardWrapper(process_id, pool=pool)() in pool.pids()
+
+
+@pytest.mark.asyncio
+async def test_an_exception_that_is_none_of_the_usual_is_reported_and_the_process_lives(pool: RewardPool) -> None:
+    before = await AsyncRewardWrapper(process_id, pool=pool)()
+    with pytest.raises(GraderError, match="it raised GivenUp: too hard"):
+        await AsyncRewardWrapper(give_up, pool=pool)()
+    assert await AsyncRewardWrapper(process_id, pool=pool)() == before

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import functools
+import sys
 import threading
 from collections.abc import Iterator
+from datetime import date
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import cloudpickle
 import httpx2
+import numpy as np
 import pytest
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from agentflow.agents.failures import ending_of_exception
 from agentflow.episode import Kind
@@ -122,7 +128,108 @@ async def test_arguments_that_are_no_json_are_told_to_the_model() -> None:
     call = tool_call("add", {})
     call["function"]["arguments"] = '{"a": 1,'
     _, bodies = await play(ToolWorkflow(add, exact_match), chat(None, tool_calls=[call]), chat("4"))
-    assert bodies[1]["messages"][-1]["content"].startswith("Error: JSONDecodeError")
+    asked, told = bodies[1]["messages"][-2:]
+    assert told["content"] == 'Error: the arguments must be a JSON object, and these are not: {"a": 1,'
+    assert asked["tool_calls"][0]["function"]["arguments"] == "{}"  # engines refuse a conversation with half an object
+
+
+@pytest.mark.asyncio
+async def test_a_call_that_the_token_limit_cut_off_says_so_to_the_model() -> None:
+    call = tool_call("add", {})
+    call["function"]["arguments"] = '{"a": 12'
+    cut = chat(None, tool_calls=[call], finish_reason="length")
+    reward, bodies = await play(ToolWorkflow(add, exact_match), cut, chat("4"))
+    assert "cut off: your message reached its token limit" in bodies[1]["messages"][-1]["content"]
+    assert reward == 1.0
+
+
+@pytest.mark.asyncio
+async def test_calls_without_an_id_or_with_the_same_get_ids_of_their_own() -> None:
+    calls = [tool_call("add", {"a": n}, id="same") for n in range(3)]
+    del calls[2]["id"]
+    _, bodies = await play(ToolWorkflow(add, exact_match), chat(None, tool_calls=calls), chat("4"))
+    asked, *results = bodies[1]["messages"][1:]
+    ids = [call["id"] for call in asked["tool_calls"]]
+    assert len(set(ids)) == 3
+    assert [(r["tool_call_id"], r["content"]) for r in results] == list(zip(ids, ["1.0", "2.0", "3.0"], strict=True))
+
+
+@pytest.mark.asyncio
+async def test_arguments_that_an_engine_has_parsed_already_are_taken() -> None:
+    call = tool_call("add", {})
+    call["function"]["arguments"] = {"a": 3}
+    _, bodies = await play(ToolWorkflow(add, exact_match), chat(None, tool_calls=[call]), chat("4"))
+    asked, told = bodies[1]["messages"][-2:]
+    assert (asked["tool_calls"][0]["function"]["arguments"], told["content"]) == ('{"a": 3}', "4.0")
+
+
+@pytest.mark.asyncio
+async def test_an_answer_in_parts_is_their_text() -> None:
+    answer = chat("")
+    answer["choices"][0]["message"]["content"] = [{"type": "text", "text": "4"}]
+    reward, _ = await play(ToolWorkflow(add, exact_match), answer)
+    assert reward == 1.0
+
+
+@pytest.mark.asyncio
+async def test_a_tool_that_exits_ends_nothing_but_its_call() -> None:
+    def leave() -> None:
+        sys.exit(3)
+
+    async def leave_later() -> None:
+        sys.exit(4)
+
+    said = await told([leave, leave_later], ("leave", {}), ("leave_later", {}))
+    assert said == ["Error: SystemExit: 3", "Error: SystemExit: 4"]
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@dataclasses.dataclass
+class Place:
+    x: int
+    tags: list[str] = dataclasses.field(default_factory=list)
+
+
+@pytest.mark.asyncio
+async def test_arguments_of_every_sort_of_type_hint() -> None:
+    def every(
+        colour: Colour, place: Place, rows: list[dict[str, int]], maybe: int | None = None, *, at: date, **more: int
+    ) -> Any:
+        return [type(colour).__name__, place, rows, maybe, at, more]
+
+    given = {"colour": "red", "place": {"x": "1"}, "rows": [{"a": 1}], "at": "2026-01-02", "z": 5}
+    assert await told(every, ("every", given)) == [
+        '["Colour",{"x":1,"tags":[]},[{"a":1}],null,"2026-01-02",{"z":5}]',
+    ]
+
+
+@pytest.mark.asyncio
+async def test_results_of_numpy_models_and_hidden_coroutines() -> None:
+    class Model(BaseModel):
+        a: int
+
+    def decorated(fn: Any) -> Any:
+        @functools.wraps(fn)
+        def wrapper() -> Any:
+            return fn()
+
+        del wrapper.__wrapped__  # as a decorator leaves it that does not use functools.wraps
+        return wrapper
+
+    async def hidden() -> str:
+        return "awaited"
+
+    def numbers() -> Any:
+        return [np.float64(0.5), np.array([1, 2]), float("nan"), {1}]
+
+    def model() -> Any:
+        return Model(a=1)
+
+    said = await told([numbers, model, decorated(hidden)], ("numbers", {}), ("model", {}), ("hidden", {}))
+    assert said == ['[0.5,[1,2],"NaN",[1]]', '{"a":1}', "awaited"]
 
 
 @pytest.mark.asyncio

@@ -1,0 +1,32 @@
+"""Numbers as words: three, twenty-one, 2.5 million, the base of ``1011_{two}``. Pure."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = [
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
+    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
+]
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_VALUES = {word: i for i, word in enumerate(_UNITS)} | {word: 10 * i for i, word in enumerate(_TENS, start=2)}
+_SPELLED = re.compile(
+    rf"(?:({'|'.join(_TENS)})(?:[ -]({'|'.join(_UNITS[1:10])}))?|({'|'.join(reversed(_UNITS))}))(?![A-Za-z-])",
+    re.IGNORECASE,
+)
+SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_SCALE = re.compile(rf"\s*({'|'.join(SCALES)})(?![A-Za-z])", re.IGNORECASE)
+
+
+def spelled(text: str) -> tuple[int, str] | None:
+    """The number from 0 to 99 that a text begins with in words, and what follows it."""
+    match = _SPELLED.match(text)
+    if match is None:
+        return None
+    return sum(_VALUES[word.lower()] for word in match.groups() if word is not None), text[match.end() :]
+
+
+def scale(text: str) -> tuple[int, str]:
+    """The power of ten that a text begins with as a word (million: 6; 0 without one), and what follows it."""
+    match = _SCALE.match(text)
+    return (SCALES[match[1].lower()], text[match.end() :]) if match is not None else (0, text)

@@ -29,6 +29,8 @@ def cache_state(warm_up: int, shared_tokens: float | None, turns: Sequence[TurnR
             if shared_tokens
             else "conversations have nothing in common but the chat template"
         )
+    if not turns:
+        return said
     if not any(row.lengths and row.lengths.cached_share for row in turns):
         said.append("the endpoint tells of no cached tokens (vLLM: --enable-prompt-tokens-details)")
         return said

@@ -13,7 +13,7 @@ from benchmarks.multi_turn.measurement import Course, Delays, Measurement, TurnR
 WIDTH, HEIGHT = 920, 560
 LEFT, TOP, GAP_X, GAP_Y = 70, 70, 90, 80
 PLOT_W, PLOT_H = (WIDTH - LEFT - 30 - GAP_X) / 2, (HEIGHT - TOP - 50 - GAP_Y) / 2
-SMALLEST = 0.001  # of a scale, where all values are 0
+SMALLEST = 0.01  # of a scale, where all values are 0
 COLOURS = {"p50": "#2563a8", "p90": "#e08a1e", "p99": "#b3362c"}
 CACHED, COMPUTED, LINE, STEADY = "#9dc3e6", "#2563a8", "#2563a8", "#e8f1e4"
 

@@ -19,9 +19,9 @@ MOST_FAILURES = 5
 
 def render(m: Measurement) -> RenderableType:
     """Rates, delays, lengths, turns, where the time went, and what went wrong."""
-    parts: list[RenderableType] = [_title(m), Text(), _overview(m), Text()]
-    if m.turns:
-        parts += [_turns(m.turns), Text()]
+    parts: list[RenderableType] = [_title(m), Text()]
+    if m.whole is not None:
+        parts += [_overview(m), Text(), _turns(m.turns), Text()]
     if m.times is not None:
         parts += [_times(m.times), Text()]
     parts.append(_facts(m))
@@ -47,8 +47,6 @@ def _overview(m: Measurement) -> Table:
     def row(label: str, cell: Callable[[Part], str]) -> None:
         table.add_row(label, *(cell(part) for _, part in shown))
 
-    if not shown:
-        return table
     row("time", lambda p: seconds(p.seconds))
     row("answered", lambda p: count(p.requests))
     row("errors", lambda p: count(p.errors))
@@ -133,7 +131,9 @@ def _facts(m: Measurement) -> Table:
         why = "not streamed, empty, or a tool call that the engine held back or could not read"
         grid.add_row("without pieces", f"{without:,} of {m.whole.requests:,} replies: {why}")
     grid.add_row("left out", f"{plural(m.warm_up, 'conversation')} of warm-up, {plural(m.retried, 'repeated attempt')}")
-    if m.steady is None:
+    if m.whole is None:
+        grid.add_row("measured", Text("no conversation has come to its end yet", "yellow"))
+    elif m.steady is None:
         grid.add_row(
             "steady", Text("none: too few conversations (--conversations) for the number of clients", "yellow")
         )

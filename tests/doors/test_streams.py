@@ -97,6 +97,20 @@ def test_wherever_a_stream_is_cut_the_bytes_and_the_reply_are_the_same(dialect: 
 
 
 @given(st.lists(st.integers(min_value=0), max_size=20))
+def test_pieces_are_the_events_with_something_that_the_model_wrote_wherever_the_stream_is_cut(cuts: list[int]) -> None:
+    deltas = MESSAGES.count(b'"content_block_delta"')
+    expected = {Dialect.CHAT: 4 + 2 * 2, Dialect.MESSAGES: deltas, Dialect.RESPONSES: 0, Dialect.COMPLETIONS: 2}
+    for dialect, wire in STREAMS.items():
+        relay = Relay(dialect)
+        relayed(relay, pieces(wire, cuts))
+        assert relay.pieces == expected[dialect], dialect
+    for module, dialect in ((responses, Dialect.RESPONSES), (messages, Dialect.MESSAGES)):
+        translated = TranslatedRelay(dialect, module.Stream({"model": "m", "stream": True, "max_tokens": 10}))
+        relayed(translated, pieces(CHAT, cuts))
+        assert translated.pieces == 4 + 2 * 2, dialect
+
+
+@given(st.lists(st.integers(min_value=0), max_size=20))
 def test_only_the_usage_chunk_is_taken_out_and_still_counted(cuts: list[int]) -> None:
     relay = ThinnedRelay(Dialect.CHAT)
     out = relayed(relay, pieces(CHAT, cuts))

@@ -201,6 +201,7 @@ def test_a_run_without_any_request_still_has_a_report() -> None:
     m = measure([], 5)
     assert (m.whole, m.steady, m.times, m.turns) == (None, None, None, [])
     assert "PARTIAL: 5 of 5" in shown(m)
+    assert "no conversation has come to its end yet" in shown(m)
     ElementTree.fromstring(picture(m))
 
 

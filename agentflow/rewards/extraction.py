@@ -201,6 +201,7 @@ def _last(text: str) -> Extract | None:
         m
         for m in _NUMBER.finditer(text)
         if (i := bisect_right(ends, m.start())) == len(ends) or m.start() < environments[i].start()
+        if not _is_rejected(text, m)
     ]
     if environments and (not numbers or numbers[-1].end() <= environments[-1].end()):
         contents = [_content(environments[-1])]
@@ -212,7 +213,6 @@ def _last(text: str) -> Extract | None:
             contents.insert(0, _content(match))
             following = match.start()
         return Extract(", ".join(contents), "formula")
-    numbers = [m for m in numbers if not _is_rejected(text, m)]
     if not numbers:
         return None
     if len(numbers) > 1 and _OR.fullmatch(text, numbers[-2].end(), numbers[-1].start()):

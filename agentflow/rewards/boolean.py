@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agentflow.rewards.extraction import after_thinking, extract
+from agentflow.rewards.extraction import TAIL, after_thinking, extract
 from agentflow.rewards.notation import normalise
 
 _SAYS = {"yes": True, "true": True, "no": False, "false": False}
@@ -27,11 +27,12 @@ def said(completion: str | None) -> bool | None:
         first = _FIRST.match(normalise(found.text))
         return None if first is None else _SAYS[first[1].lower()]
     text = after_thinking(completion).strip()
-    stated = _STATED.findall(text)
+    tail = text[-TAIL:]
+    stated = _STATED.findall(tail)
     if stated:
         return _SAYS[stated[-1].lower()]
     first = _FIRST.match(text)
     if first is not None:
         return _SAYS[first[1].lower()]
-    last = _IS.search(text)
+    last = _IS.search(tail)
     return None if last is None else _SAYS[last[2].lower()] != bool(last[1])

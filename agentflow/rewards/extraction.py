@@ -14,6 +14,7 @@ What follows the end of thinking (``</think>``) counts, if anything does. In it 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from agentflow.rewards.boxes import last_boxes
@@ -23,11 +24,10 @@ from agentflow.rewards.proportion import time_of_day
 from agentflow.rewards.quantity import FUNCTIONS, is_unit, quantity
 from agentflow.rewards.words import SCALES
 
-_TAIL = 10_000  # characters; an answer that is not in a box stands at the end, and searches stay fast
+TAIL = 10_000  # characters; an answer that is not in a box stands at the end, and searches stay fast
 _SHORT = 200  # characters: a text answer such as "east" or "no solution"
 
 _END_TOKEN = re.compile(r"(?:\s*(?:<\|\w+\|>|</s>))+\s*$")  # where the engine leaves it in the text
-_TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
 _HASHES = re.compile(r"####[ \t]*([^\n]*\S)")
 _ANSWER = re.compile(
     r"\b(?:final\s+answer|answers?|results?|solutions?|option|choice)\b[^\n.:=]{0,40}?(?:\bis\b|\bare\b|\bequals\b|[:：=])"
@@ -64,7 +64,7 @@ _HEDGED = re.compile(
 )
 _HEDGE_BEHIND = re.compile(r"\s*(?:or\s+)?(?:more|less|fewer|greater)\b", re.I)
 _WITHDRAWN = re.compile(r"\b(?:wait|actually|correction|I mean|scratch that)\b", re.I)
-_REJECTED = re.compile(r"(?:\bnot|n't)\s+$")
+_REJECTED = re.compile(r"(?:\bnot|n't)\s+[$(]?$")
 _OR = re.compile(r",?\s+or\s+")
 _CORRECTED = re.compile(r"not\b.*?\b(?:but|rather)\s+", re.I)
 _COMPOUND = re.compile(r"(?<![\w.])\d[\d.,]*\s*([a-z]+),?\s+(?:and\s+)?\d[\d.,]*\s*([a-z]+)\b", re.I)
@@ -91,7 +91,7 @@ def extract(completion: str | None) -> Extract | None:
 
 def numbers_of_last_sentence(completion: str | None) -> list[str]:
     """All numbers of the last sentence that has one: "There are 9 chickens and 10 rabbits"."""
-    text = after_thinking(completion)[-_TAIL:]
+    text = after_thinking(completion)[-TAIL:]
     for sentence in reversed(_SENTENCE_END.split(text)):
         numbers = [match[0].strip() for match in _NUMBER.finditer(sentence)]
         if numbers:
@@ -104,7 +104,7 @@ def after_thinking(completion: str | None) -> str:
     content) is empty."""
     if completion is None:
         return ""
-    completion = _END_TOKEN.sub("", completion)
+    completion = completion[:-_SHORT] + _END_TOKEN.sub("", completion[-_SHORT:])
     _, closed, answer = completion.rpartition("</think>")
     return answer if closed and answer.strip() else completion
 
@@ -115,8 +115,11 @@ def _boxes(text: str) -> Extract | None:
 
 
 def _tagged(text: str) -> Extract | None:
-    found = [content for content in _TAGGED.findall(text) if content.strip()]
-    return Extract(found[-1].strip(), "tag") if found else None
+    lower = text.lower()
+    end = lower.rfind("</answer>")
+    start = lower.rfind("<answer>", 0, max(end, 0))
+    content = text[start + len("<answer>") : end].strip() if start >= 0 else ""
+    return Extract(content, "tag") if content else None
 
 
 def _hashes(text: str) -> Extract | None:
@@ -125,7 +128,7 @@ def _hashes(text: str) -> Extract | None:
 
 
 def _after_phrase(text: str) -> Extract | None:
-    text = text[-_TAIL:]
+    text = text[-TAIL:]
     for match in reversed(list(_ANSWER.finditer(text))):
         if _WITHDRAWN.search(text, match.end()):
             return None
@@ -148,7 +151,7 @@ def _leading_value(rest: str) -> str | None:
     sentence = _CORRECTED.sub("", sentence, count=1)
     if _HEDGED.match(sentence):
         return sentence
-    compound = _compound(sentence)
+    compound = _compound(sentence[:_SHORT])
     if compound is not None and compound.start() == 0:
         return compound[0]
     choice = _CHOICE_AT_START.match(sentence)
@@ -191,10 +194,15 @@ def _formula(text: str) -> Extract | None:
 
 
 def _last(text: str) -> Extract | None:
-    text = text[-_TAIL:]
-    environments = [m for m in _ENVIRONMENT.finditer(text) if _content(m).strip()]
-    inside = [(m.start(), m.end()) for m in environments]
-    numbers = [m for m in _NUMBER.finditer(text) if not any(a <= m.start() < b for a, b in inside)]
+    text = text[-TAIL:]
+    environments = [m for m in _ENVIRONMENT.finditer(text) if _content(m).strip() and not _is_rejected(text, m)]
+    ends = [m.end() for m in environments]
+    numbers = [
+        m
+        for m in _NUMBER.finditer(text)
+        if (i := bisect_right(ends, m.start())) == len(ends) or m.start() < environments[i].start()
+        if not _is_rejected(text, m)
+    ]
     if environments and (not numbers or numbers[-1].end() <= environments[-1].end()):
         contents = [_content(environments[-1])]
         following = environments[-1].start()
@@ -205,14 +213,18 @@ def _last(text: str) -> Extract | None:
             contents.insert(0, _content(match))
             following = match.start()
         return Extract(", ".join(contents), "formula")
-    numbers = [m for m in numbers if not _REJECTED.search(text[max(0, m.start() - 10) : m.start()])]
     if not numbers:
         return None
     if len(numbers) > 1 and _OR.fullmatch(text, numbers[-2].end(), numbers[-1].start()):
         return Extract(text[numbers[-2].start() : numbers[-1].end()], "number")
-    compound = _compound(text)
-    whole = compound is not None and compound.start() < numbers[-1].start() < compound.end()
+    start = max(0, numbers[-1].start() - _SHORT)
+    compound = _compound(text[start : start + 2 * _SHORT])
+    whole = compound is not None and compound.start() < numbers[-1].start() - start < compound.end()
     return Extract(compound[0], "text") if compound and whole else Extract(numbers[-1][0].strip(), "number")
+
+
+def _is_rejected(text: str, match: re.Match[str]) -> bool:
+    return _REJECTED.search(text, max(0, match.start() - 10), match.start()) is not None
 
 
 def _compound(text: str) -> re.Match[str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agentflow.rewards.extraction import after_thinking, extract
+from agentflow.rewards.extraction import TAIL, after_thinking, extract
 from agentflow.rewards.notation import normalise
 
 _MARKUP = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mathbb|boxed|fbox|mbox)\s*\{([^{}]*)\}")
@@ -13,7 +13,9 @@ _MARKED = re.compile(
     r"\s*(?i:(?:the\s+)?(?:correct\s+)?(?:option|choice|answer)s?\s*:?\s*(?:is\s+)?)?"
     + _LETTERS.format(one="[A-Z]|[a-z](?=[)\\].:,]|\\s*$)")
 )
-_FILLER = r"(?:[\s:=]|\b(?:is|are|be|would|must|should|therefore|thus|so|option|choice|answer|letter|the|correct)\b)*"
+_FILLER = (
+    r"(?:[\s:=]|\b(?:is|are|be|would|must|should|therefore|thus|so|option|choice|answer|letter|the|correct)\b){0,12}+"
+)
 _PHRASE = re.compile(
     r"\b(?:[Aa]nswers?|ANSWER|[Cc]orrect\s+(?:option|choice)|[Cc]ho(?:o?se|ice(?=\s+is\b|\s*[:=]))|[Pp]ick|[Ss]elect|go(?:ing)?\s+with)\b"
     + _FILLER
@@ -40,7 +42,7 @@ def chosen(completion: str | None) -> tuple[str, ...]:
     found = extract(completion)
     if found is not None and found.rule in ("box", "tag", "####"):
         return _marked(normalise(found.text))
-    text = after_thinking(completion).strip()
+    text = after_thinking(completion).strip()[-TAIL:]
     text = re.sub(r"[*_`$\"]|\\[()\[\]]", "", text)
     before = None
     while before != text:
@@ -59,7 +61,11 @@ def chosen(completion: str | None) -> tuple[str, ...]:
     whole = _MARKED.fullmatch(text) or _MARKED.fullmatch(text.partition("\n")[0].rstrip(" ."))
     if whole is not None or _JOINED.fullmatch(text):
         return _all(whole) if whole is not None else _marked(text)
-    alone = [match for match in _ALONE.finditer(text) if not _REJECTED.search(text[: match.start()])]
+    alone = [
+        match
+        for match in _ALONE.finditer(text)
+        if not _REJECTED.search(text, max(0, match.start() - 20), match.start())
+    ]
     return _all(alone[-1]) if alone else ()
 
 

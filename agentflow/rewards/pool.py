@@ -135,6 +135,9 @@ class RewardPool:
             self._end(worker, worker.last_words())
             return
         for reply in replies:
+            if worker.idle:  # nothing was asked: whoever wrote this would answer the next call too
+                self._end(worker, "")
+                return
             worker.answered(reply)
         if worker.is_worn:
             self._end(worker, "")

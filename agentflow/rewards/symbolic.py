@@ -150,6 +150,8 @@ def _written(decimal: str) -> Any:
 
 def _equations(a: Any, b: Any) -> bool:
     """Equations are the same when one is a constant times the other, else when they have the same solutions."""
+    if not all(isinstance(side, sympy.Expr) for side in (*a.args, *b.args)):
+        return bool(verify(a, b, timeout_seconds=None))  # x = an interval
     left, right = a.lhs - a.rhs, b.lhs - b.rhs
     names = sorted(left.free_symbols | right.free_symbols, key=str)
     if left.free_symbols != right.free_symbols or not names:

@@ -58,6 +58,14 @@ def test_every_reference_solution_of_math500_is_right_and_the_next_problems_is_w
     assert mistaken == [("5", "x=5")]  # the one pair that does say the same
 
 
+def test_no_gold_of_math500_that_is_no_integer_is_taken_for_another(data: Path) -> None:
+    dataset = open_dataset(str(data / "math500" / "test.jsonl"))
+    golds = sorted({str(dataset.raw(i)["answer"]) for i in range(len(dataset))})
+    golds = [gold for gold in golds if not gold.removeprefix("-").isdigit()][::2]
+    taken = {(a, b) for a in golds for b in golds if a != b and grade(f"\\boxed{{{b}}}", a)}
+    assert taken <= {("180^\\circ", "\\pi"), ("\\pi", "180^\\circ"), ("-2,1", "1,-2"), ("1,-2", "-2,1")}
+
+
 def test_the_table_of_cases_comes_out_as_a_mathematician_says(data: Path) -> None:
     rows = [json.loads(line) for line in (data / "math_cases.jsonl").read_text(encoding="utf-8").splitlines()]
     wrong = [r["id"] for r in rows if bool(grade(r["prediction"], r["gold"])) != r["expected"]]

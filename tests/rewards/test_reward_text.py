@@ -202,3 +202,17 @@ def test_exact_match_case_by_case(completion: str | None, gold: str, reward: flo
 @pytest.mark.parametrize(("completion", "gold", "reward"), NUMBERS)
 def test_gsm8k_reward_case_by_case(completion: str | None, gold: str, reward: float) -> None:
     assert gsm8k_reward(completion, gold) == reward
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["answer is ", "<answer>", "</s>", "1,", "$1$ ", "A ", "A, ", "not ", "1 hour ", "is true ", "\\boxed{", "x^"],
+)
+@pytest.mark.parametrize("ending", ["", "5", " The answer is B."])
+@pytest.mark.timeout(20)  # a pattern that backtracks took three minutes over 200,000 characters
+def test_long_and_monotonous_completions_cost_nothing(piece: str, ending: str) -> None:
+    completion = piece * 20_000 + ending
+    choice(completion, "A")
+    exact_match(completion, "Paris")
+    contains(completion, "Paris")
+    gsm8k_reward(completion, "5")

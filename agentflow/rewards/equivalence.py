@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
-from agentflow.rewards import proportion, quantity, structure, symbolic
+from agentflow.rewards import proportion, quantity, structure, symbolic, units
 from agentflow.rewards.magnitude import MAX_LENGTH, TooLargeError
 from agentflow.rewards.notation import key, normalise
 from agentflow.rewards.structure import Collection
@@ -86,12 +87,17 @@ def _same(g: str, p: str, depth: int) -> bool:
     formula, unit = (g, number.unit) if number is not None else _formula_and_unit(g)
     other, unit_given = (p, given.unit) if given is not None else _formula_and_unit(p)
     if (formula, other) != (g, p):
-        return not quantity.different_units(unit, unit_given) and _same(formula, other, depth + 1)
+        factor = Fraction(1) if {unit, unit_given} == {"°", "rad"} else units.conversion(unit_given, unit)
+        return factor is not None and _same(formula, _times(factor, other), depth + 1)
     return _assigned(g, p, depth)
 
 
+def _times(factor: Fraction, formula: str) -> str:
+    return formula if factor == 1 else rf"\frac{{{factor.numerator}}}{{{factor.denominator}}}\cdot({formula})"
+
+
 def _formula_and_unit(text: str) -> tuple[str, str]:
-    return (text, "") if _has_relation(text) else quantity.without_unit(text)
+    return (text, "") if _has_relation(text) else units.without_unit(text)
 
 
 def _two_letters(g: str, p: str) -> bool:

@@ -21,7 +21,8 @@ from agentflow.rewards.boxes import last_boxes
 from agentflow.rewards.magnitude import MAX_LENGTH
 from agentflow.rewards.notation import normalise, trim
 from agentflow.rewards.proportion import time_of_day
-from agentflow.rewards.quantity import FUNCTIONS, is_unit, quantity
+from agentflow.rewards.quantity import quantity
+from agentflow.rewards.units import FUNCTIONS, is_unit
 from agentflow.rewards.words import SCALES
 
 TAIL = 10_000  # characters; an answer that is not in a box stands at the end, and searches stay fast

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from agentflow.rewards.units import conversion, unit_of
 from agentflow.rewards.words import scale, spelled
 
 SIGNIFICANT = 6  # a decimal stands for a number that it does not equal only with so many significant digits
@@ -25,63 +26,6 @@ _SLASHED = re.compile(r"(\d[\d,]*(?:\.\d+)?)\s*/\s*(\d[\d,]*(?:\.\d+)?)")
 _MIXED = re.compile(rf"(\d+)\s*{_FRACTION}|(\d+)\s+(?:and\s+)?(\d+)\s*/\s*(\d+)")
 _BASE = re.compile(r"\s*_\s*(?:\{\s*\(?([^{}()]+?)\)?\s*\}|(\w))|\s*\(?\s*base[ -]\s*(\w+)\s*\)?", re.IGNORECASE)
 _ORDINAL = re.compile(r"\s*\^?\s*\{?\s*(?:st|nd|rd|th)\s*\}?(?![A-Za-z])")
-
-_ALIASES = {
-    "%": "percent percentage pct per\u00a0cent",
-    "°": "degree degrees deg",
-    "°c": "°\u00a0c degrees\u00a0celsius celsius",
-    "°f": "°\u00a0f degrees\u00a0fahrenheit fahrenheit",
-    "rad": "rad radian radians",
-    "$": "dollar dollars usd bucks",
-    "€": "euro euros eur",
-    "£": "pound\u00a0sterling gbp",
-    "cent": "cent cents ¢",
-    "mm": "mm millimeter millimeters millimetre millimetres",
-    "cm": "cm centimeter centimeters centimetre centimetres",
-    "m": "m meter meters metre metres",
-    "km": "km kilometer kilometers kilometre kilometres",
-    "in": "in inch inches",
-    "ft": "ft foot feet",
-    "yd": "yd yard yards",
-    "mi": "mi mile miles",
-    "mg": "mg milligram milligrams",
-    "g": "g gram grams",
-    "kg": "kg kilogram kilograms",
-    "lb": "lb lbs pound pounds",
-    "oz": "oz ounce ounces",
-    "ml": "ml milliliter milliliters millilitre millilitres",
-    "l": "l liter liters litre litres",
-    "gal": "gal gallon gallons",
-    "s": "s sec secs second seconds",
-    "min": "min mins minute minutes",
-    "h": "h hr hrs hour hours",
-    "d": "day days",
-    "wk": "week weeks",
-    "mo": "month months",
-    "yr": "yr yrs year years",
-    "mph": "mph",
-    "km/h": "kmh km/h kph kmph",
-    "m/s": "m/s",
-    "n": "newton newtons",
-    "j": "joule joules",
-    "w": "watt watts",
-    "v": "volt volts",
-    "k": "kelvin kelvins",
-    "hz": "hz hertz",
-}
-_UNITS = {alias.replace("\u00a0", " "): unit for unit, aliases in _ALIASES.items() for alias in aliases.split(" ")}
-_UNITS |= {unit: unit for unit in _ALIASES}
-FUNCTIONS = frozenset({"sin", "cos", "tan", "cot", "sec", "csc", "log", "ln", "exp", "sqrt", "mod", "and", "or"}) | {
-    *("arcsin", "arccos", "arctan", "sinh", "cosh", "tanh")
-}
-_UNIT_TEXT = re.compile(r"(?P<words>[A-Za-z%°¢$€£][A-Za-z .'/-]*)?(?:\s*\^\s*\{?\s*(?P<power>[23])\s*\}?)?")
-_UNIT_BEHIND = re.compile(
-    r"(?P<formula>.*?[^\s+*/=<>^_({\[-])\s+(?P<unit>(?P<words>(?:(?:sq|square|cu|cubic) )?[A-Za-z]{2,}(?:/[a-z]+)?"
-    r"(?: per [a-z]+)?)\.?(?:\s*\^\s*(?:\{\s*[23]\s*\}|[23]))?)",
-    re.DOTALL,
-)
-_COMPARED = re.compile(r"\b(?:more|less|fewer|greater|than|or|not|to)\b")
-_SQUARED = re.compile(r"^(sq|square|squared|cu|cubic)\s+|\s+(squared|cubed)$")
 
 
 @dataclass(frozen=True)
@@ -134,7 +78,7 @@ def quantity(text: str, *, decimal_comma: bool = False) -> Quantity | None:
         number, rest = replace(number, base=_digits(base[1] or base[2] or base[3])), rest[base.end() :]
     elif ordinal is not None and number.value.denominator == 1:
         rest = rest[ordinal.end() :]
-    unit = _unit(rest)
+    unit = unit_of(rest)
     if unit is None:
         return None
     if negative:
@@ -145,42 +89,19 @@ def quantity(text: str, *, decimal_comma: bool = False) -> Quantity | None:
 def same(gold: Quantity, given: Quantity) -> bool:
     """Whether two numbers with their units say the same.
 
-    A missing unit or base is forgiven; two known and different ones are not. Units are not converted, except that
+    A missing unit or base is forgiven; two known ones that measure different things are not. 100 cm are 1 m, and
     28 % is both 28 and 0.28.
     """
     if gold.base and given.base and gold.base != given.base:
         return False
-    if gold.unit != given.unit and _plain(gold.unit) in _ALIASES and _plain(given.unit) in _ALIASES:
+    factor = conversion(given.unit, gold.unit)
+    if factor is None:
         return False
-    if _close(gold, given):
+    if _close(gold, replace(given, value=given.value * factor, ulp=given.ulp * factor)):
         return True
     if (gold.unit == "%") != (given.unit == "%"):
         return _close(_fraction_of(gold), _fraction_of(given))
     return False
-
-
-def is_unit(word: str) -> bool:
-    """Whether a word is a known unit."""
-    return word.lower() in _UNITS
-
-
-def without_unit(text: str) -> tuple[str, str]:
-    """A formula and the known unit behind it ("" without one): ``18\\pi cm ^2``, ``2\\sqrt{5} units``."""
-    match = _UNIT_BEHIND.fullmatch(text)
-    if match is None:
-        return text, ""
-    unit = "" if match["words"].lower().split()[-1] in ("unit", "units") else _unit(" " + match["unit"])
-    known = unit == "" or (unit is not None and _plain(unit) in _ALIASES)
-    return (match["formula"], unit or "") if known else (text, "")
-
-
-def different_units(a: str, b: str) -> bool:
-    """Whether two units are known and not the same. Degrees and radians measure the same thing."""
-    return a != b and _plain(a) in _ALIASES and _plain(b) in _ALIASES and {a, b} != {"°", "rad"}
-
-
-def _plain(unit: str) -> str:
-    return unit.partition("^")[0]
 
 
 def _fraction_of(number: Quantity) -> Quantity:
@@ -256,30 +177,3 @@ def _ulp(text: str) -> Fraction:
     if not point or not places or significant < SIGNIFICANT:
         return Fraction(0)
     return Fraction(1, 10 ** len(places))
-
-
-def _unit(text: str) -> str | None:
-    """Canonical unit of what follows a number; "" for nothing, None if it is no unit."""
-    rest = text.strip()
-    if not rest:
-        return ""
-    match = _UNIT_TEXT.fullmatch(rest)
-    if match is None or match["words"] is None:
-        return None
-    words = match["words"].strip(" .").lower()
-    squared = _SQUARED.search(words)
-    power = match["power"] or ""
-    if squared is not None:
-        power = "3" if "cu" in squared[0] else "2"
-        words = _SQUARED.sub("", words)
-    if _COMPARED.search(words):
-        return None
-    known = _UNITS.get(words)
-    if known is None:
-        parts = words.split()
-        spaced = text[0] == " "
-        if not spaced or not parts or any(p in FUNCTIONS for p in parts) or not any(len(p) >= 3 for p in parts):
-            return None  # letters that stand at a number are algebra: 2ab, 5x
-    elif len(words) == 1 and words.isalpha() and not (power and text[0] == " "):
-        return None  # 5 m is five times m; normalise() spells \\text{m} out
-    return (known or words) + (f"^{power}" if power else "")

@@ -470,3 +470,25 @@ def test_a_gold_that_is_too_large_to_compute_is_an_error_unless_it_is_given_as_w
     assert grade("\\boxed{9^{9^{9^{9}}}}", "9^{9^{9^9}}") == 1.0
     with pytest.raises(TooLargeError):
         grade("\\boxed{9^{9^{387420489}}}", "9^{9^{9^9}}")
+
+
+@pytest.mark.parametrize(
+    ("gold", "given", "same"),
+    [
+        (r"1\text{ m}", r"100\text{ cm}", True),
+        (r"1\text{ m}", r"10\text{ cm}", False),
+        (r"1\text{ m}^2", r"10000\text{ cm}^2", True),
+        (r"1\text{ m}^2", r"100\text{ cm}^2", False),
+        (r"1\text{ m}^2", r"1\text{ m}", False),
+        (r"1.5\text{ hours}", r"90\text{ minutes}", True),
+        (r"1\text{ ft}", r"12\text{ inches}", True),
+        (r"1\text{ inch}", r"2.54\text{ cm}", True),
+        (r"\$2.50", r"250\text{ cents}", True),
+        (r"1\text{ kg}", r"1000\text{ m}", False),
+        (r"1\text{ lb}", r"1\text{ kg}", False),
+        (r"18\pi\text{ cm}^2", r"1800\pi\text{ mm}^2", True),
+        (r"18\pi\text{ cm}^2", r"18\pi\text{ mm}^2", False),
+    ],
+)
+def test_known_units_of_one_kind_are_converted(gold: str, given: str, same: bool) -> None:
+    assert grade(rf"\boxed{{{given}}}", gold) == same

@@ -54,6 +54,7 @@ def require() -> None:
         raise UsageError(f"tau2's tools and evaluators cannot be imported ({e}): run {INSTALL}.") from e
 
 
+@cache
 def package_module(name: str) -> ModuleType:
     """A module of the package.
 

@@ -14,7 +14,6 @@ import importlib.metadata
 import importlib.util
 import os
 import pickle
-import uuid
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -37,29 +36,6 @@ class Limits(NamedTuple):
     retries: int
 
 
-class BillNumbers:
-    """Counts, in the place of ``uuid4``, with which telecom makes the number of a new bill.
-
-    The evaluators play an episode's calls again and compare each result with what it was then: with numbers drawn at
-    random, every episode that looks at a new bill would end in an error there.
-    """
-
-    def __init__(self) -> None:
-        self.given = 0
-
-    def restart(self) -> None:
-        """Begin anew, as every new environment does."""
-        self.given = 0
-
-    def uuid4(self) -> uuid.UUID:
-        """The next one, told apart by its first eight digits, which are all that telecom takes of it."""
-        self.given += 1
-        return uuid.UUID(int=self.given << 96)
-
-
-_NUMBERS = BillNumbers()
-
-
 def require() -> None:
     """Raises UsageError where the package is not installed, or not in the version that this code was checked with."""
     try:
@@ -78,6 +54,7 @@ def require() -> None:
         raise UsageError(f"tau2's tools and evaluators cannot be imported ({e}): run {INSTALL}.") from e
 
 
+@cache
 def package_module(name: str) -> ModuleType:
     """A module of the package.
 
@@ -112,7 +89,6 @@ def task_of(row: Mapping[str, Any]) -> Any:
 
 def new_environment(domain: str) -> Any:
     """The package's ``Environment`` of a domain in its initial state: a copy, so that nothing is shared."""
-    bill_numbers(domain).restart()
     pristine = _pristine(domain)
     collecting = gc.isenabled()
     gc.disable()  # 100,000 new objects would have it look, again and again, at the databases of all other episodes
@@ -121,14 +97,6 @@ def new_environment(domain: str) -> Any:
     finally:
         if collecting:
             gc.enable()
-
-
-def bill_numbers(domain: str) -> BillNumbers:
-    """Where a domain draws the numbers of new bills from, once its tools are loaded."""
-    _domain(domain)
-    if domain == "telecom":
-        package_module("tau2.domains.telecom.tools").uuid = _NUMBERS
-    return _NUMBERS
 
 
 def agent_prompt(policy: str) -> str:

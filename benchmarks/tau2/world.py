@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from agentflow.rewards import AsyncRewardWrapper, GraderError
-from benchmarks.tau2.package import bill_numbers, new_environment, package_module
+from benchmarks.tau2.package import new_environment, package_module
 
 CALL_TIMEOUT_S = 5.0
 
@@ -36,7 +36,6 @@ class World:
 
     def __init__(self, domain: str, task: Any) -> None:
         self._domain = domain
-        self._bills = 0
         self._environment = new_environment(domain)
         initial = task.initial_state
         # A copy: tools may keep an argument in the database and change it there later.
@@ -46,7 +45,6 @@ class World:
             initialization_actions=copy.deepcopy(initial.initialization_actions) if initial else None,
             message_history=self.history,
         )
-        self._bills = bill_numbers(domain).given
 
     @property
     def policy(self) -> str:
@@ -73,11 +71,7 @@ class World:
                 return await _in_a_process(self._domain, dict(arguments))
             except GraderError:
                 return Result(f"Error: {name} took too long or too much memory", error=True, made=False)
-        numbers = bill_numbers(self._domain)
-        numbers.given = self._bills
-        result = _respond(self._environment, side, id, name, arguments)
-        self._bills = numbers.given
-        return result
+        return respond(self._environment, side, id, name, arguments)
 
     def sync(self) -> None:
         """Let the user's side see what the agent's has changed, as the authors do after every step."""
@@ -87,12 +81,8 @@ class World:
         return bool(self._environment.tools.has_tool(name))
 
 
-def call_stateless(domain: str, arguments: Mapping[str, Any]) -> Result:
-    """Runs in a reward process."""
-    return _respond(new_environment(domain), "assistant", "", STATELESS, arguments)
-
-
-def _respond(environment: Any, side: Side, id: str, name: str, arguments: Mapping[str, Any]) -> Result:
+def respond(environment: Any, side: Side, id: str, name: str, arguments: Mapping[str, Any]) -> Result:
+    """What the package's environment answers to a call. The arguments stay the caller's."""
     call = package_module("tau2.data_model.message").ToolCall(
         id=id, name=name, arguments=copy.deepcopy(dict(arguments)), requestor=side
     )
@@ -100,4 +90,4 @@ def _respond(environment: Any, side: Side, id: str, name: str, arguments: Mappin
     return Result(said.content, said.error, made=True)
 
 
-_in_a_process = AsyncRewardWrapper("benchmarks.tau2.world:call_stateless", timeout=CALL_TIMEOUT_S)
+_in_a_process = AsyncRewardWrapper("benchmarks.tau2.arithmetic:calculate", timeout=CALL_TIMEOUT_S)

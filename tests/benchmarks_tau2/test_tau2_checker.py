@@ -6,13 +6,14 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
 from agentflow.rewards import GraderError
 from benchmarks.tau2.checker import Verdict, judge, verdict_on
 from benchmarks.tau2.data import base, mock, rows, telecom_full
-from benchmarks.tau2.golden import GoldenAction, changes_something, golden_actions, golden_trajectory
+from benchmarks.tau2.golden import changes_something, golden_actions, golden_trajectory
 from benchmarks.tau2.package import task_of
 from benchmarks.tau2.task import Task
 from benchmarks.tau2.world import World
@@ -108,26 +109,21 @@ async def test_verdicts_are_made_in_reward_processes_many_at_once_and_do_not_see
     assert len(to_change) >= 8
 
 
-async def test_an_episode_that_looks_at_a_new_bill_can_be_played_again(tasks: Tasks) -> None:
-    """Telecom draws the bill's number at random, and the evaluators compare results: theirs would end in an error."""
-    task = next(
-        task
-        for task in tasks("telecom").values()
-        if any(action.name == "refuel_data" for action in golden_actions(task))
-    )
-    look = GoldenAction("assistant", "get_details_by_id", {"id": "C1001"})
+async def test_an_episode_that_looks_at_a_bill_with_a_number_drawn_at_random_cannot_be_judged(tasks: Tasks) -> None:
+    """Nor by the authors, who compare the results of a second play; no golden action makes such a bill."""
+    task = next(iter(tasks("telecom").values()))
     world = World("telecom", task_of(task.task))
-    World("telecom", task_of(task.task))  # another episode beside it
-    trajectory = []
-    for number, action in enumerate([*golden_actions(task), look]):
-        result = await world.call(action.side, f"c{number}", action.name, action.arguments)
-        call = {"id": f"c{number}", "name": action.name, "arguments": action.arguments, "requestor": action.side}
+    refuel = {"customer_id": "C1002", "line_id": "L1004", "gb_amount": 1.0}  # a customer without an open bill
+    trajectory: list[dict[str, Any]] = []
+    for number, (name, arguments) in enumerate([("refuel_data", refuel), ("get_details_by_id", {"id": "C1002"})]):
+        result = await world.call("assistant", f"c{number}", name, arguments)
         trajectory += [
-            {"role": action.side, "tool_calls": [call]},
-            {"role": "tool", "id": f"c{number}", "content": result.told, "requestor": action.side},
+            {"role": "assistant", "tool_calls": [{"id": f"c{number}", "name": name, "arguments": arguments}]},
+            {"role": "tool", "id": f"c{number}", "content": result.told},
         ]
-    assert "B00000001" in trajectory[-1]["content"]
-    assert verdict_on(task, trajectory).reward == 1.0
+    assert not result.error
+    with pytest.raises(ValueError, match="Expected"):
+        verdict_on(task, trajectory)
 
 
 async def test_nothing_is_imported_that_asks_a_model() -> None:

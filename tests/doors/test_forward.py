@@ -168,12 +168,12 @@ async def test_a_shared_role_moves_with_its_episode_when_the_worker_fails(house:
     async with house(lambda ask: chat(), lambda ask: chat(), roles={"user": RoleSettings(is_shared=True)}) as h:
         door = h.open(worker="w0")
         client = sdk(door, door.http_client())
-        await client.chat.completions.create(model="user", messages=HI)  # type: ignore[arg-type]
-        h.change("w0", healthy=False)
         await client.chat.completions.create(model="default", messages=HI)  # type: ignore[arg-type]
-        h.change("w0", healthy=True)
+        h.change("w0", healthy=False)
         await client.chat.completions.create(model="user", messages=HI)  # type: ignore[arg-type]
-        assert [(c.role, c.worker) for c in door.calls] == [("user", "w0"), ("default", "w1"), ("user", "w1")]
+        h.change("w0", healthy=True)
+        await client.chat.completions.create(model="default", messages=HI)  # type: ignore[arg-type]
+        assert [(c.role, c.worker) for c in door.calls] == [("default", "w0"), ("user", "w1"), ("default", "w1")]
 
 
 async def test_what_is_configured_of_a_role_wins_over_what_a_class_declares_of_it(house: HouseMaker) -> None:

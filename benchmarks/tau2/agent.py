@@ -27,6 +27,7 @@ class Tau2:
     dataset = "tau2:retail"
     group_by = ("domain",)
     roles = ("user",)
+    headline = "pass^k"
 
     def __init__(self, max_steps: int | None = None, max_errors: int | None = None) -> None:
         require()

@@ -73,16 +73,18 @@ class Entry:
             return
         self._closed = True
         door, ask = self._door, self._ask
+        latency_s = time.perf_counter() - self._started
+        at_once = body is not None and self._ttft_s is not None
         found = numbers(ask.route.dialect, reply) if reply is not None else Numbers()
         call = Call(
             id=found.id or f"call-{self._place}",
             api=ask.route.path,
             started_at=self._started_at,
-            latency_s=time.perf_counter() - self._started,
+            latency_s=latency_s,
             status=status,
             role=ask.role,
             worker=self.worker,
-            ttft_s=self._ttft_s,
+            ttft_s=latency_s if at_once else self._ttft_s,
             queue_s=self._queue_s,
             prompt_tokens=found.prompt_tokens,
             completion_tokens=found.completion_tokens,

@@ -59,7 +59,7 @@ _NOT_PROSE = FUNCTIONS | {"pi", "inf", "infinity", "percent", "degrees", "min", 
 _CHINESE = re.compile("[\u3400-\u9fff]")
 _COMMAND = re.compile(r"\\(?:text|mathrm|textbf|mbox|operatorname|begin|end)\s*\{[^{}]*\}|\\[A-Za-z]+")
 _CHOICE_AT_START = re.compile(r"\(?[A-Z]\)?(?=[\s.,:;)*]|$)")
-_SENTENCE_END = re.compile(r"(?<=[^\d\s])[.!?](?=\s|$)|(?<=\d)[.!?](?=\s|$)|[。\n]")
+_SENTENCE_END = re.compile(r"(?<=\S)[.!?](?=\s|$)|[。\n]")
 _HEDGED = re.compile(
     r"(?:not|between|(?:at|no) (?:least|most|more|less|fewer)|(?:more|less|fewer|greater) than)\b", re.I
 )

@@ -120,8 +120,10 @@ def _dataset(target: object, folder: Path) -> str:
 
 
 def _names(target: object, attribute: str) -> tuple[str, ...]:
-    """The names that an attribute lists: the columns of ``group_by``, the model roles of ``roles``."""
+    """The names that an attribute lists, or the one that it is: columns of ``group_by``, model roles of ``roles``."""
     named = getattr(target, attribute, ())
+    if isinstance(named, str):
+        return (named,)
     return tuple(n for n in named if isinstance(n, str)) if isinstance(named, tuple | list) else ()
 
 

@@ -267,7 +267,8 @@ class Conductor:
             self._fail(e)
 
     def _fail(self, error: Exception) -> None:
-        if isinstance(self._failure, RuntimeError) and isinstance(error, AgentflowError):  # nobody waits any more
+        # A RuntimeError says that the block is over: nobody is left to whom the error could be raised.
+        if isinstance(self._failure, RuntimeError) and isinstance(error, AgentflowError):
             log.error("%s", error)
         self._failure = self._failure or error
         self._board.close()

@@ -77,7 +77,8 @@ def own_metrics(run_dir: Path, functions: Functions) -> OwnMetrics:
     of_item, of_run, missing = {}, {}, {}
     for path in functions.of_item:
         values, why = _call(path, run_dir, functions.folder, of_item=True)
-        of_item.update({n: item_mean([[v[n]] for v in values if n in v]) for v in values for n in v})
+        names = dict.fromkeys(name for v in values for name in v)
+        of_item.update({name: item_mean([[v[name]] for v in values if name in v]) for name in names})
         missing.update({path: why} if why else {})
     for path in functions.of_run:
         values, why = _call(path, run_dir, functions.folder, of_item=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agentflow.rewards.extraction import TAIL, after_thinking, extract
+from agentflow.rewards.extraction import TAIL, after_thinking, marked
 from agentflow.rewards.notation import normalise
 
 _SAYS = {"yes": True, "true": True, "no": False, "false": False}
@@ -22,8 +22,8 @@ def boolean(text: str) -> bool | None:
 
 def said(completion: str | None) -> bool | None:
     """What a completion says: what it marks as its answer begins with, else it, else its last words "is true"."""
-    found = extract(completion)
-    if found is not None and found.rule in ("box", "tag", "####"):
+    found = marked(completion)
+    if found is not None:
         first = _FIRST.match(normalise(found.text))
         return None if first is None else _SAYS[first[1].lower()]
     text = after_thinking(completion).strip()

@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 
 from agentflow.rewards import proportion, quantity, structure, symbolic, units
-from agentflow.rewards.magnitude import MAX_LENGTH, TooLargeError
+from agentflow.rewards.magnitude import MAX_LENGTH, TooLargeError, check_size
 from agentflow.rewards.notation import key, normalise
 from agentflow.rewards.structure import Collection
 
@@ -122,7 +122,12 @@ def _with_colon(g: str, p: str, depth: int) -> bool | None:
     if given is None:
         return len(ratio) == 2 and _same(_quotient(ratio), p, depth + 1)
     products = ((rf"({x})\cdot({given[0]})", rf"({y})\cdot({ratio[0]})") for x, y in zip(ratio, given, strict=False))
-    return len(ratio) == len(given) and all(symbolic.equal(x, y) for x, y in products)
+    try:
+        return len(ratio) == len(given) and all(symbolic.equal(x, y) for x, y in products)
+    except TooLargeError:
+        for member in ratio:
+            check_size(member)
+        return False  # what cannot be computed is the answer's
 
 
 def _quotient(members: tuple[str, ...]) -> str:
@@ -195,7 +200,7 @@ def _collections(a: Collection | None, b: Collection | None, g: str, p: str, dep
         return a.kind == b.kind and _any_order(a.items, b.items, depth)
     if "set" in (a.kind, b.kind):
         if {a.kind, b.kind} <= {"set", "list"}:
-            return _covers(a.items, b.items, depth) and _covers(b.items, a.items, depth)
+            return _same_set(a.items, b.items, depth)
         return False
     if a.kind == b.kind == "list":
         return _any_order(a.items, b.items, depth)
@@ -252,5 +257,7 @@ def _any_order(a: tuple[str, ...], b: tuple[str, ...], depth: int) -> bool:
     return True
 
 
-def _covers(a: tuple[str, ...], b: tuple[str, ...], depth: int) -> bool:
-    return all(any(_same(x, y, depth + 1) for y in b) for x in a)
+def _same_set(a: tuple[str, ...], b: tuple[str, ...], depth: int) -> bool:
+    if not all(any(_same(x, y, depth + 1) for y in b) for x in a):
+        return False
+    return all(any(_same(x, y, depth + 1) for x in a) for y in b)

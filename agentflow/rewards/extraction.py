@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from agentflow.rewards.boxes import last_boxes
@@ -59,7 +60,7 @@ _NOT_PROSE = FUNCTIONS | {"pi", "inf", "infinity", "percent", "degrees", "min", 
 _CHINESE = re.compile("[\u3400-\u9fff]")
 _COMMAND = re.compile(r"\\(?:text|mathrm|textbf|mbox|operatorname|begin|end)\s*\{[^{}]*\}|\\[A-Za-z]+")
 _CHOICE_AT_START = re.compile(r"\(?[A-Z]\)?(?=[\s.,:;)*]|$)")
-_SENTENCE_END = re.compile(r"(?<=[^\d\s])[.!?](?=\s|$)|(?<=\d)[.!?](?=\s|$)|[。\n]")
+_SENTENCE_END = re.compile(r"(?<=\S)[.!?](?=\s|$)|[。\n]")
 _HEDGED = re.compile(
     r"(?:not|between|(?:at|no) (?:least|most|more|less|fewer)|(?:more|less|fewer|greater) than)\b", re.I
 )
@@ -83,11 +84,15 @@ class Extract:
 def extract(completion: str | None) -> Extract | None:
     """The answer as written, None if there is none."""
     text = after_thinking(completion).strip()
-    for find in (_boxes, _tagged, _hashes, _after_phrase, _formula, _last):
-        found = find(text)
-        if found is not None and trim(found.text):
-            return found
-    return Extract(text, "text") if 0 < len(text) <= _SHORT else None
+    found = _first((_boxes, _tagged, _hashes, _after_phrase, _formula, _last), text)
+    if found is None and 0 < len(text) <= _SHORT:
+        return Extract(text, "text")
+    return found
+
+
+def marked(completion: str | None) -> Extract | None:
+    """The answer where it is marked by a box, ``<answer>`` or ``####``, else None."""
+    return _first((_boxes, _tagged, _hashes), after_thinking(completion).strip())
 
 
 def numbers_of_last_sentence(completion: str | None) -> list[str]:
@@ -108,6 +113,10 @@ def after_thinking(completion: str | None) -> str:
     completion = completion[:-_SHORT] + _END_TOKEN.sub("", completion[-_SHORT:])
     _, closed, answer = completion.rpartition("</think>")
     return answer if closed and answer.strip() else completion
+
+
+def _first(rules: Iterable[Callable[[str], Extract | None]], text: str) -> Extract | None:
+    return next((found for rule in rules if (found := rule(text)) is not None and trim(found.text)), None)
 
 
 def _boxes(text: str) -> Extract | None:

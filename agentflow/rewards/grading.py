@@ -8,7 +8,7 @@ from agentflow.rewards.boolean import boolean, said
 from agentflow.rewards.equivalence import equivalent, is_words
 from agentflow.rewards.extraction import after_thinking, extract, numbers_of_last_sentence
 from agentflow.rewards.letters import chosen, gold_letters
-from agentflow.rewards.magnitude import MAX_LENGTH
+from agentflow.rewards.magnitude import MAX_LENGTH, TooLargeError
 from agentflow.rewards.notation import key, normalise, unwrap
 from agentflow.rewards.quantity import quantity
 from agentflow.rewards.structure import collection
@@ -54,7 +54,7 @@ def grade(completion: str | None, answer: object) -> float:
     if equivalent(gold, found.text):
         return 1.0
     parts = found.parts if len(found.parts) > 1 else _spellings(found.text)
-    if len(parts) > 1 and all(equivalent(parts[-1], part) for part in parts):
+    if len(parts) > 1 and _is_one_value(parts):
         return float(equivalent(gold, parts[-1]))  # one value in two spellings is one answer
     if found.rule == "box":
         inside = extract(normalise(found.text[:MAX_LENGTH]))  # \boxed{\text{The answer is } 42}
@@ -64,6 +64,13 @@ def grade(completion: str | None, answer: object) -> float:
     if found.rule == "number":
         return float(_all_in_one_sentence(gold, completion))
     return 0.0
+
+
+def _is_one_value(parts: tuple[str, ...]) -> bool:
+    try:
+        return all(equivalent(parts[-1], part) for part in parts)
+    except TooLargeError:  # of the answer: the gold is not among them
+        return False
 
 
 def _stated(gold: str, completion: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agentflow.rewards.extraction import TAIL, after_thinking, extract
+from agentflow.rewards.extraction import TAIL, after_thinking, marked
 from agentflow.rewards.notation import normalise
 
 _MARKUP = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mathbb|boxed|fbox|mbox)\s*\{([^{}]*)\}")
@@ -39,8 +39,8 @@ def chosen(completion: str | None) -> tuple[str, ...]:
     that of the option with which a single line begins, that which "is correct", or the last capital that stands alone
     (not the article A, not I, not one that is rejected).
     """
-    found = extract(completion)
-    if found is not None and found.rule in ("box", "tag", "####"):
+    found = marked(completion)
+    if found is not None:
         return _marked(normalise(found.text))
     text = after_thinking(completion).strip()[-TAIL:]
     text = re.sub(r"[*_`$\"]|\\[()\[\]]", "", text)

@@ -69,7 +69,7 @@ class Reward:
         value = await self._call(*first, **rest)
         try:
             return float(value)
-        except (TypeError, ValueError) as e:
+        except (TypeError, ValueError, OverflowError) as e:
             raise GraderError(
                 f"The reward function {self.name} returned {str(value)[:100]} ({type(value).__name__}), not a number. "
                 f"Its input: {completion[:500]!r}"

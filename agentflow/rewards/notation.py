@@ -76,6 +76,7 @@ _REWRITES = [
         (r"\\(?:begin|end)\{(?:aligned|align\*?|gathered|split|equation\*?)\}", " "),
         (r"(?<=\\\\)\s*\[[\d.]+\s*[a-z]{2}\]", ""),  # a row's extra height: \\[2pt]
         (r"(?<!\\)\\(?:[,;:> ]|q?quad(?![a-zA-Z]))|(?<!\\)~", " "),
+        (r"\s+", " "),  # a pattern with two \s* in a row would try every way to share out a long run
         (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
         (r"\\([$%#&_])", r"\1"),
         (r"\^\s*\{?\s*\\circ\s*\}?|\\(?:degree|textdegree)s?(?![a-zA-Z])", "°"),
@@ -123,6 +124,7 @@ _UPRIGHT_UNITS = {
     "m": "meters", "g": "grams", "s": "seconds", "h": "hours", "l": "liters", "L": "liters", "d": "days",
     "N": "newtons", "J": "joules", "W": "watts", "V": "volts", "K": "kelvins",
 }  # fmt: skip
+_SPACES = re.compile(r"\s+")
 _IDLE_SPACE = re.compile(r"(?<!\d) +| +(?!\d)")  # 2 1/2 is not 21/2
 _SINGLE_BRACED = re.compile(r"([\^_])\{(\w)\}")
 
@@ -133,7 +135,7 @@ def normalise(text: str) -> str:
     for run, plain, braced in _SCRIPTS:
         text = run.sub(braced, text).translate(plain)
     text = _ELLIPSIS.sub(r"\1\\overline{\2}", text.translate(_CHARACTERS))  # 0.333... is 1/3
-    text = unwrap(text.strip())
+    text = unwrap(_SPACES.sub(" ", text).strip())
     text = _SIZED.sub("", text)
     before = None
     while before != text:  # fonts may be nested: \textbf{\text{(A)}}

@@ -34,8 +34,8 @@ def gsm8k_reward(completion: str | None, answer: object) -> float:
 
 def exact_match(completion: str | None, answer: object, *, ignore_case: bool = True) -> float:
     """1.0 if the completion, or the answer that it marks (a box, ``####``, "the answer is"), is the gold answer as
-    written, else 0.0. Spaces, Markdown and quotes around it, a final full stop and, unless told
-    otherwise, case do not count."""
+    written, else 0.0. Spaces, Markdown and quotes around it, a final full stop and, unless told otherwise, case do not
+    count."""
     gold = _plain(str(answer), ignore_case)
     found = extract(completion)
     marked = [found.text, normalise(found.text)] if found is not None else []

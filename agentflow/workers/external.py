@@ -42,7 +42,7 @@ async def probe(
         try:
             served = choose_model(root, model, await _listed_models(session, root))
             apis = await _served_apis(session, root)
-        except (aiohttp.ClientError, OSError) as e:
+        except (aiohttp.ClientError, OSError, UnicodeError) as e:  # the last: no name of a host, http://a..b
             why = f"no answer within {timeout_s:g} s" if isinstance(e, TimeoutError) else str(e) or type(e).__name__
             raise UsageError(f"The endpoint {root} cannot be reached ({why}): is it up, and is the URL right?") from e
     return WorkerInfo(name, root, served, api_key, apis, role)

@@ -56,6 +56,6 @@ def sendable(reply: Reply, calls: Sequence[ToolCall]) -> Message:
 def _object(written: str) -> dict[str, Any] | None:
     try:
         value = json.loads(written)
-    except ValueError:
+    except (ValueError, RecursionError):  # a model caught in a loop nests without end
         return None
     return value if isinstance(value, dict) else None

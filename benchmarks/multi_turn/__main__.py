@@ -103,7 +103,8 @@ def vllm(
     warm_up = clients if warmup is None else warmup
     measured = conversations or generator.num_conversations
     rows = generate(generator, measured, warm_up, seed)
-    click.echo(f"{', '.join(generator.text_files)} of {file} are not read: the text is made of a list of words.")
+    if generator.text_files:
+        click.echo(f"{', '.join(generator.text_files)} of {file} are not read: the text is made of a list of words.")
     return _hold(rows, f"{file.stem}-{warm_up}+{measured}-seed{seed}", clients, seed, arguments)
 
 

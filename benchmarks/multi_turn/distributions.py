@@ -19,7 +19,9 @@ from agentflow.errors import UsageError
 from benchmarks.multi_turn.conversations import Turn, numbered
 
 LEAST_TOKENS = 10  # of a message beside the common prefix: conversations have to differ
-MOST_TOKENS = 2_000_000  # of a message; a heavy tail without "max" would ask for a text that fills the memory
+# A heavy tail without "max" would fill the memory.
+MOST_TOKENS = 2_000_000  # of a message
+MOST_MESSAGES = 10_000  # of a conversation
 
 _LARGEST_LOG = 40.0  # a float of integers ends at 2^53; MOST_TOKENS is far below
 
@@ -156,7 +158,8 @@ def generate(generator: Generator, conversations: int, warm_up: int, seed: int) 
     """``warm_up`` and then ``conversations`` rows.
 
     Raises:
-        UsageError: a message would have more than :data:`MOST_TOKENS` tokens.
+        UsageError: a message would have more than :data:`MOST_TOKENS` tokens, or a conversation more than
+            :data:`MOST_MESSAGES` messages.
     """
     shared = _tokens(generator.prompt_input.common_prefix_num_tokens, Random(f"{seed}/shared"), 0)
     shapes = [_shape(generator, Random(f"{seed}/{number}"), shared) for number in range(warm_up + conversations)]
@@ -165,7 +168,7 @@ def generate(generator: Generator, conversations: int, warm_up: int, seed: int) 
 
 def _shape(generator: Generator, random: Random, shared: int) -> list[Turn]:
     given = generator.prompt_input
-    messages = max(2, round(given.num_turns.draw(random)))
+    messages = _whole(given.num_turns, random, 2, MOST_MESSAGES, "A conversation of {:,.0f} messages")
     prefix = _tokens(given.prefix_num_tokens, random, 0)
     turns = []
     for number in range(math.ceil(messages / 2)):
@@ -177,10 +180,13 @@ def _shape(generator: Generator, random: Random, shared: int) -> list[Turn]:
 
 
 def _tokens(distribution: Distribution, random: Random, least: int) -> int:
+    return _whole(distribution, random, least, MOST_TOKENS, "A message of {:,.0f} tokens")
+
+
+def _whole(distribution: Distribution, random: Random, least: int, most: int, what: str) -> int:
     drawn = distribution.draw(random)
-    if drawn > MOST_TOKENS:
+    if drawn > most:
         raise UsageError(
-            f"A message of {drawn:,.0f} tokens was drawn from {distribution}; {MOST_TOKENS:,} are the most: give the "
-            'distribution a "max".'
+            f'{what.format(drawn)} was drawn from {distribution}; {most:,} are the most: give the distribution a "max".'
         )
     return max(least, round(drawn))

@@ -21,6 +21,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from benchmarks.scripted_server import application, serve
+
 MODEL = "scripted"
 MESSAGE_TOKENS = 4
 WORD = "word"
@@ -96,8 +98,8 @@ def chunks(id: str, tokens: int, used: dict[str, Any]) -> Iterator[dict[str, Any
     yield {**head, "choices": [], "usage": used}
 
 
-def application(pace: Pace) -> web.Application:
-    """The server."""
+def paced(pace: Pace) -> web.Application:
+    """A server whose replies come at this pace."""
     numbers = itertools.count(1)
     cache = PrefixCache()
 
@@ -115,17 +117,7 @@ def application(pace: Pace) -> web.Application:
         head = {"id": id, "object": "chat.completion", "created": 0, "model": MODEL}
         return web.json_response({**head, "choices": [choice], "usage": used})
 
-    async def models(request: web.Request) -> web.Response:
-        return web.json_response({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
-
-    async def health(request: web.Request) -> web.Response:
-        return web.json_response({"status": "ok"})
-
-    app = web.Application(client_max_size=1 << 28)
-    app.router.add_post("/v1/chat/completions", chat)
-    app.router.add_get("/v1/models", models)
-    app.router.add_get("/health", health)
-    return app
+    return application(chat, MODEL)
 
 
 async def stream(request: web.Request, events: Iterator[dict[str, Any]], pace: Pace) -> web.StreamResponse:
@@ -144,16 +136,6 @@ async def stream(request: web.Request, events: Iterator[dict[str, Any]], pace: P
     return response
 
 
-async def serve(port: int, pace: Pace) -> None:
-    """Serve on loopback until cancelled."""
-    runner = web.AppRunner(application(pace), access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port, backlog=1024).start()
-    host, bound = runner.addresses[0][:2]
-    print(f"http://{host}:{bound}", flush=True)
-    await asyncio.Event().wait()
-
-
 def main() -> None:
     """Serve until killed."""
     arguments = argparse.ArgumentParser(description="An endpoint that costs next to nothing; prints its URL.")
@@ -161,7 +143,7 @@ def main() -> None:
     arguments.add_argument("--first", type=float, default=0.0, metavar="SECONDS", help="before a reply begins")
     arguments.add_argument("--between", type=float, default=0.0, metavar="SECONDS", help="between two tokens")
     options = arguments.parse_args()
-    asyncio.run(serve(options.port, Pace(options.first, options.between)))
+    asyncio.run(serve(paced(Pace(options.first, options.between)), options.port))
 
 
 if __name__ == "__main__":

@@ -13,29 +13,21 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import itertools
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any
 
-import msgspec
-from aiohttp import web
-
+from benchmarks.scripted_server import Messages, Move, golden_application, serve
 from benchmarks.tau2.data import DOMAINS, rows
-from benchmarks.tau2.golden import DROPS, GoldenAction, golden_actions, golden_words
+from benchmarks.tau2.golden import DROPS, golden_actions, golden_words
 from benchmarks.tau2.package import stop_tokens, task_of
 from benchmarks.tau2.task import Task
 from benchmarks.tau2.task import task_of as read_task
 
-MODEL = "golden"
 ENDING = "That is done"  # how the agent's last words begin
 DID_IT = "I have done that."  # what the user says after a call
-
-Move = str | list[GoldenAction]  # words, or calls
-
-Messages = Sequence[Mapping[str, Any]]
 
 
 class GoldenPlayer:
@@ -91,71 +83,6 @@ def named(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "task": {**task, "user_scenario": {**scenario, "persona": persona}}}
 
 
-def completion(number: int, move: Move, request_bytes: int) -> dict[str, Any]:
-    """A chat completion. Tokens are counted as four bytes each: there is no tokenizer."""
-    calls = [] if isinstance(move, str) else move
-    tool_calls = [
-        {
-            "id": f"call_{number}_{i}",
-            "type": "function",
-            "function": {"name": call.name, "arguments": msgspec.json.encode(call.arguments).decode()},
-        }
-        for i, call in enumerate(calls)
-    ]
-    said = {"tool_calls": tool_calls} if tool_calls else {}
-    message = {"role": "assistant", "content": move if isinstance(move, str) else None, **said}
-    written = len(msgspec.json.encode(message)) // 4
-    return {
-        "id": f"chatcmpl-{number}",
-        "object": "chat.completion",
-        "created": 0,
-        "model": MODEL,
-        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}],
-        "usage": {
-            "prompt_tokens": request_bytes // 4,
-            "completion_tokens": written,
-            "total_tokens": request_bytes // 4 + written,
-        },
-    }
-
-
-def application(player: GoldenPlayer) -> web.Application:
-    """The server."""
-    numbers = itertools.count(1)
-
-    async def chat(request: web.Request) -> web.Response:
-        raw = await request.read()
-        try:
-            move = player.move(msgspec.json.decode(raw)["messages"])
-        except (KeyError, StopIteration):
-            error = {"error": {"message": "This conversation is not in the data that the server plays.", "code": 400}}
-            return web.json_response(error, status=400)
-        return web.json_response(completion(next(numbers), move, len(raw)))
-
-    async def models(request: web.Request) -> web.Response:
-        return web.json_response({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
-
-    async def health(request: web.Request) -> web.Response:
-        return web.json_response({"status": "ok"})
-
-    app = web.Application(client_max_size=1 << 28)
-    app.router.add_post("/v1/chat/completions", chat)
-    app.router.add_get("/v1/models", models)
-    app.router.add_get("/health", health)
-    return app
-
-
-async def serve(domains: Sequence[str], port: int, drop: str) -> None:
-    """Serve on loopback until cancelled."""
-    tasks = {row["id"]: read_task(row) for domain in domains for row in rows(domain)}
-    runner = web.AppRunner(application(GoldenPlayer(tasks, drop)), access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port, backlog=1024).start()
-    host, bound = runner.addresses[0][:2]
-    print(f"http://{host}:{bound}", flush=True)
-    await asyncio.Event().wait()
-
-
 def main() -> None:
     """Serve until killed."""
     arguments = argparse.ArgumentParser(description="Plays the golden actions of tau2, both sides; prints its URL.")
@@ -163,7 +90,8 @@ def main() -> None:
     arguments.add_argument("--port", type=int, default=0)
     arguments.add_argument("--drop", choices=DROPS, default="", help="golden calls left out")
     options = arguments.parse_args()
-    asyncio.run(serve(options.domains, options.port, options.drop))
+    tasks = {row["id"]: read_task(row) for domain in options.domains for row in rows(domain)}
+    asyncio.run(serve(golden_application(GoldenPlayer(tasks, options.drop).move), options.port))
 
 
 if __name__ == "__main__":

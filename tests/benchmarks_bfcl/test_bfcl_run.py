@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,7 @@ from typing import Any
 import pytest
 
 from benchmarks.bfcl.data import rows
-from tests.e2e.conftest import ROOT, CommandLine, agentflow, endpoint, lines
+from tests.e2e.conftest import ROOT, CommandLine, agentflow, endpoint, lines, scripted_process
 
 __all__ = ["agentflow", "endpoint"]  # fixtures
 
@@ -25,24 +22,9 @@ SMALL = ("gconfig.max_new_tokens=16", "llamacpp.n_ctx=4096", "llamacpp.n_paralle
 ENGINE_DEADLINE_S = 420  # two busy cores read 10 tokens/s
 
 
-@contextmanager
-def golden_server(*arguments: str) -> Iterator[str]:
-    """The server that plays the golden calls, as a process of its own."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.bfcl.scripted", *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        assert url.startswith("http://127.0.0.1:")
-        yield url
-    finally:
-        process.kill()
-        process.wait()
+def golden_server(*arguments: str) -> AbstractContextManager[str]:
+    """URL of the server that plays the golden calls."""
+    return scripted_process("benchmarks.bfcl.scripted", *arguments)
 
 
 def summary(cwd: Path) -> dict[str, Any]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +10,7 @@ import msgspec
 import pytest
 
 from benchmarks.multi_turn.measurement import Measurement
-from tests.e2e.conftest import ROOT, CommandLine, agentflow
+from tests.e2e.conftest import CommandLine, agentflow, scripted_process
 
 __all__ = ["agentflow"]  # fixtures
 
@@ -24,24 +21,9 @@ def multi_turn(agentflow: CommandLine) -> CommandLine:
     return replace(agentflow, module="benchmarks.multi_turn")
 
 
-@contextmanager
-def scripted_endpoint(*arguments: str) -> Iterator[str]:
+def scripted_endpoint(*arguments: str) -> AbstractContextManager[str]:
     """URL of ``python -m benchmarks.multi_turn.scripted``."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.multi_turn.scripted", *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        assert url.startswith("http://127.0.0.1:")
-        yield url
-    finally:
-        process.kill()
-        process.wait()
+    return scripted_process("benchmarks.multi_turn.scripted", *arguments)
 
 
 def measured(run_dir: Path) -> Measurement:

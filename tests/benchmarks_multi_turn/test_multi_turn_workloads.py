@@ -194,10 +194,13 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         read_generator(tmp_path / "nowhere.json")
 
 
-def test_a_tail_that_would_fill_the_memory_is_refused_with_the_way_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("path", "what"), [("prompt_output.num_tokens", "tokens"), ("prompt_input.num_turns", "messages")]
+)
+def test_a_tail_that_would_fill_the_memory_is_refused_with_the_way_out(tmp_path: Path, path: str, what: str) -> None:
     value = {"distribution": "constant", "value": 3_000_000}
-    generator = read_generator(written(tmp_path, changed("prompt_output.num_tokens", value)))
-    with pytest.raises(UsageError, match=r'3,000,000 tokens.*"max"'):
+    generator = read_generator(written(tmp_path, changed(path, value)))
+    with pytest.raises(UsageError, match=rf'3,000,000 {what}.*"max"'):
         generate(generator, 1, 0, seed=1)
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,7 @@ from benchmarks.tau2.data import rows
 from benchmarks.tau2.golden import changes_something, golden_actions
 from benchmarks.tau2.scripted import named
 from benchmarks.tau2.task import task_of
-from tests.e2e.conftest import ROOT, CommandLine, agentflow, endpoint, lines
+from tests.e2e.conftest import ROOT, CommandLine, agentflow, endpoint, lines, scripted_process
 
 __all__ = ["agentflow", "endpoint"]  # fixtures
 
@@ -30,24 +27,9 @@ SMALL = (
 ENGINE_DEADLINE_S = 420
 
 
-@contextmanager
-def golden_server(*arguments: str) -> Iterator[str]:
-    """The server that plays the golden actions, both sides of them, as a process of its own."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.tau2.scripted", *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        assert url.startswith("http://127.0.0.1:")
-        yield url
-    finally:
-        process.kill()
-        process.wait()
+def golden_server(*arguments: str) -> AbstractContextManager[str]:
+    """URL of the server that plays the golden actions, both sides of them."""
+    return scripted_process("benchmarks.tau2.scripted", *arguments)
 
 
 def summary(cwd: Path) -> dict[str, Any]:

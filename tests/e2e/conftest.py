@@ -83,9 +83,14 @@ def endpoint() -> Iterator[str]:
 
 
 @contextmanager
-def scripted_process() -> Iterator[str]:
+def scripted_process(module: str = "tests.scripted", *arguments: str) -> Iterator[str]:
+    """URL of a server that prints it, in a process of its own."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.scripted"], cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     try:
         assert process.stdout is not None

@@ -50,6 +50,12 @@ def test_the_name_of_a_benchmark_is_its_agent(hanoi: Path) -> None:
     assert "measured/hanoi/agent.py" in info.modules, "its source decides the score of a run, wherever that is started"
 
 
+def test_one_name_alone_is_a_list_of_one(hanoi: Path) -> None:
+    (hanoi / "agent.py").write_text(AGENT.replace('("discs",)', '"discs"').replace('("user", 7)', '"user"'))
+    info = check_agent(import_agent(AgentSpec(path="hanoi"))).info
+    assert (info.group_by, info.roles) == (("discs",), ("user",))
+
+
 def test_behind_a_colon_is_a_function_of_its_data(hanoi: Path) -> None:
     found = find("hanoi:easy")
     assert found.module.easy() == [{"discs": 2}]

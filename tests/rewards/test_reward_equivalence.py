@@ -473,6 +473,24 @@ def test_a_gold_that_is_too_large_to_compute_is_an_error_unless_it_is_given_as_w
 
 
 @pytest.mark.parametrize(
+    ("gold", "completion"),
+    [
+        ("7", r"\boxed{5, 9^{9^{9^9}}}"),
+        ("7", r"\boxed{5} or \boxed{9^{9^{9^9}}}"),
+        (r"\{1\}", r"\boxed{\{1, 9^{9^{9^9}}\}}"),
+        ("3:4", r"\boxed{9^{9^{9^9}}:4}"),
+    ],
+)
+def test_an_answer_that_is_too_large_to_compute_is_wrong_whatever_it_is_a_part_of(gold: str, completion: str) -> None:
+    assert grade(completion, gold) == 0.0
+
+
+def test_a_ratio_that_is_too_large_to_compute_is_an_error_as_a_gold() -> None:
+    with pytest.raises(TooLargeError):
+        grade(r"\boxed{3:4}", "9^{9^{9^9}}:4")
+
+
+@pytest.mark.parametrize(
     ("gold", "given", "same"),
     [
         (r"1\text{ m}", r"100\text{ cm}", True),

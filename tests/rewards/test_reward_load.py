@@ -34,6 +34,9 @@ def nothing(completion):
 def several(completion):
     return [0.5, 0.5]
 
+def endless(completion):
+    return 10**400
+
 not_callable = 3
 """
 ROW = {"answer": "x", "level": 3, "prompt": "a column of that name", "completions": "likewise"}
@@ -92,7 +95,7 @@ def test_what_cannot_be_loaded_is_said_in_a_sentence(file: Path, path: str, said
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize(("name", "kind"), [("nothing", "NoneType"), ("several", "list")])
+@pytest.mark.parametrize(("name", "kind"), [("nothing", "NoneType"), ("several", "list"), ("endless", "int")])
 async def test_what_is_no_number_is_an_error_that_names_it(file: Path, name: str, kind: str) -> None:
     with pytest.raises(GraderError, match=rf"{name} returned .*\({kind}\), not a number.*'hello'"):
         await load_reward(f"{file}:{name}")("hello", ROW)

@@ -216,3 +216,12 @@ def test_long_and_monotonous_completions_cost_nothing(piece: str, ending: str) -
     exact_match(completion, "Paris")
     contains(completion, "Paris")
     gsm8k_reward(completion, "5")
+
+
+@pytest.mark.parametrize("space", [" ", "\\,", "\\quad ", "\u2003"])
+@pytest.mark.timeout(20)  # runs of spaces behind a caret or a bracket were shared out in every way
+def test_a_box_of_nothing_but_space_costs_nothing(space: str) -> None:
+    for opening in ("A^", "5\\left"):
+        completion = f"\\boxed{{{opening}{space * 200_000} x}}"
+        choice(completion, "A")
+        gsm8k_reward(completion, "5")

@@ -96,6 +96,11 @@ async def test_an_endpoint_that_is_not_there_is_one_sentence() -> None:
             await probe(f"http://127.0.0.1:{s.getsockname()[1]}", "", None, TIMEOUT_S)
 
 
+async def test_a_host_whose_name_is_none_is_one_sentence() -> None:
+    with pytest.raises(UsageError, match=r"The endpoint http://a\.\.b:80 cannot be reached \(.+\): is it up"):
+        await probe("http://a..b:80", "", None, TIMEOUT_S)
+
+
 async def test_a_proxy_in_the_environment_is_not_used_for_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     async with endpoint(models=["m"]) as url:

@@ -123,13 +123,14 @@ async def test_whatever_goes_wrong_in_a_call_is_told_to_the_model_and_the_episod
     assert said[5] == "2.0"
 
 
+@pytest.mark.parametrize("written", ['{"a": 1,', "[" * 100_000])
 @pytest.mark.asyncio
-async def test_arguments_that_are_no_json_are_told_to_the_model() -> None:
+async def test_arguments_that_are_no_json_are_told_to_the_model(written: str) -> None:
     call = tool_call("add", {})
-    call["function"]["arguments"] = '{"a": 1,'
+    call["function"]["arguments"] = written
     _, bodies = await play(ToolWorkflow(add, exact_match), chat(None, tool_calls=[call]), chat("4"))
     asked, told = bodies[1]["messages"][-2:]
-    assert told["content"] == 'Error: the arguments must be a JSON object, and these are not: {"a": 1,'
+    assert told["content"] == f"Error: the arguments must be a JSON object, and these are not: {written[:300]}"
     assert asked["tool_calls"][0]["function"]["arguments"] == "{}"  # engines refuse a conversation with half an object
 
 

@@ -13,7 +13,7 @@ FLOORS = [
     {"runner", "workers", "schedulers"},
     {"store", "metrics", "agents", "datasets", "rewards", "workflows"},
     {"channel", "config", "processes"},
-    {"allocation", "episode", "errors", "sampling"},
+    {"allocation", "episode", "errors", "proxy", "sampling"},
 ]
 PACKAGE = Path(agentflow.__file__).parent
 

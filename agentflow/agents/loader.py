@@ -31,6 +31,7 @@ from agentflow.agents.importing import Found, ImportRefusedError, attribute, fin
 from agentflow.agents.sources import fingerprint, where
 from agentflow.channel.messages import AgentInfo, AgentSpec
 from agentflow.errors import AgentLoadError, UsageError
+from agentflow.metrics.at_k import PASS_HAT
 
 Run = Callable[..., Any]
 
@@ -97,7 +98,7 @@ def check_agent(imported: ImportedAgent) -> LoadedAgent:
         modules,
         dataset=_dataset(target, imported.roots[0]),
         group_by=_names(target, "group_by"),
-        headline="pass^k" if getattr(target, "headline", None) == "pass^k" else "",
+        headline=_headline(target, label),
         roles=_names(target, "roles"),
     )
     return LoadedAgent(info, new, wanted)
@@ -117,6 +118,16 @@ def _dataset(target: object, folder: Path) -> str:
         return ""
     beside = folder / named
     return str(beside) if beside.is_file() else os.fspath(named)
+
+
+def _headline(target: object, label: str) -> str:
+    """What the attribute ``headline`` says: ``pass^k``, or nothing for the mean reward."""
+    named = getattr(target, "headline", "")
+    if not isinstance(named, str) or named in ("", "reward"):
+        return ""
+    if named != PASS_HAT:
+        raise AgentLoadError(f"{label}: headline is {named!r}, and it can be {PASS_HAT!r} or 'reward'.")
+    return named
 
 
 def _names(target: object, attribute: str) -> tuple[str, ...]:

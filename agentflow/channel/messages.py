@@ -68,6 +68,7 @@ class WorkerInfo(msgspec.Struct, frozen=True):
         role: the model role that it serves.
         healthy: may be sent new calls.
         generation: grows with every restart of the engine behind the name.
+        is_external: an endpoint of somebody else, which may lie behind a proxy of the environment.
     """
 
     name: str
@@ -78,6 +79,7 @@ class WorkerInfo(msgspec.Struct, frozen=True):
     role: str = DEFAULT_ROLE
     healthy: bool = True
     generation: int = 0
+    is_external: bool = False
 
 
 class RoleSettings(msgspec.Struct, frozen=True):

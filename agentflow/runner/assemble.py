@@ -131,7 +131,7 @@ def _extend(have: list[Any], parts: list[Any]) -> None:
             have.append(part)
             continue
         for known in have:
-            if known["index"] == part["index"]:
+            if isinstance(known, dict) and known.get("index") == part["index"]:
                 _merge(known, part)
                 break
         else:

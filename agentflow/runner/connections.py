@@ -32,7 +32,7 @@ class Connections:
         self._concurrency = concurrency
         self._http_library = http_library
         self._others: Any = None
-        # No limit here: calls in flight are limited a worker, by its lane. No proxy of the environment either.
+        # No limit here: calls in flight are limited a worker, by its lane. A proxy is named by the call that needs it.
         self.workers = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=tls(), keepalive_timeout=KEEPALIVE_S),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),

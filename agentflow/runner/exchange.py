@@ -151,6 +151,7 @@ class Exchange:
                     data=_payload(wire.body),
                     headers=ask.headers + endpoint.credentials(ask.route.dialect),
                     allow_redirects=False,
+                    proxy=endpoint.proxy,
                 )
                 if response.status == 200 and _is_events(response):
                     # Nothing is handed over before the first byte: until then another worker can still take the call.

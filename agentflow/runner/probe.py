@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import anyio.abc
 
 from agentflow.channel.messages import WorkerInfo, WorkerUnreachable
+from agentflow.proxy import proxy_to
 from agentflow.runner.connections import CONNECT_TIMEOUT_S
 
 
@@ -27,7 +28,8 @@ class Probe:
     def look(self, workers: Iterable[WorkerInfo], tasks: anyio.abc.TaskGroup) -> None:
         """Try those that are new, each in a task of its own."""
         for worker in workers:
-            if worker.healthy and (worker.name, worker.url) not in self._seen:
+            proxied = worker.is_external and proxy_to(worker.url) is not None
+            if worker.healthy and not proxied and (worker.name, worker.url) not in self._seen:
                 self._seen.add((worker.name, worker.url))
                 tasks.start_soon(self._try, worker)
 

@@ -12,6 +12,7 @@ from yarl import URL
 
 from agentflow.channel.messages import RoleSettings, WorkerInfo
 from agentflow.episode import DEFAULT_ROLE
+from agentflow.proxy import proxy_to
 from agentflow.runner.dialect import Dialect
 from agentflow.runner.lane import Lane
 from agentflow.runner.policy import choose
@@ -32,6 +33,7 @@ class Endpoint:
         self.lane = Lane(calls)
         self.in_flight: set[InFlight] = set()
         self.refuses_seed = False
+        self.proxy = proxy_to(info.url) if info.is_external else None
         self._urls: dict[str, URL] = {}
 
     def url(self, path: str, query: str) -> URL:

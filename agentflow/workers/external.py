@@ -11,12 +11,12 @@ from yarl import URL
 from agentflow.channel.messages import WorkerInfo
 from agentflow.episode import DEFAULT_ROLE
 from agentflow.errors import UsageError
+from agentflow.proxy import proxy_to
 
 # Asked with an empty object: an endpoint that has the path complains about the object, not about the path.
 PROBED = {"responses": "/v1/responses", "messages": "/v1/messages", "completions": "/v1/completions",
           "embeddings": "/v1/embeddings"}  # fmt: skip
 LACKING = (404, 405, 501)
-LOOPBACK = ("127.0.0.1", "localhost", "::1")  # never through a proxy that the environment names
 SHOWN_MODELS = 20
 
 
@@ -37,15 +37,14 @@ async def probe(
     root = root_url(url)
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     timeout = aiohttp.ClientTimeout(total=timeout_s)
-    proxied = URL(root).host not in LOOPBACK
-    async with aiohttp.ClientSession(headers=headers, timeout=timeout, trust_env=proxied) as session:
+    async with aiohttp.ClientSession(headers=headers, timeout=timeout, proxy=proxy_to(root)) as session:
         try:
             served = choose_model(root, model, await _listed_models(session, root))
             apis = await _served_apis(session, root)
         except (aiohttp.ClientError, OSError, UnicodeError) as e:  # the last: no name of a host, http://a..b
             why = f"no answer within {timeout_s:g} s" if isinstance(e, TimeoutError) else str(e) or type(e).__name__
             raise UsageError(f"The endpoint {root} cannot be reached ({why}): is it up, and is the URL right?") from e
-    return WorkerInfo(name, root, served, api_key, apis, role)
+    return WorkerInfo(name, root, served, api_key, apis, role, is_external=True)
 
 
 def root_url(url: str) -> str:

@@ -143,6 +143,19 @@ def test_logprobs_and_reasoning_are_kept_whole() -> None:
     assert choice["logprobs"] == {"content": [{"token": "t0"}, {"token": "t1"}]}
 
 
+def test_a_part_without_an_index_is_kept_beside_those_that_have_one() -> None:
+    a = assembler(Dialect.CHAT)
+    assert a is not None
+    for part in (
+        {"id": "a", "function": {"name": "f"}},
+        {"index": 0, "id": "b"},
+        {"index": 0, "function": {"name": "g"}},
+    ):
+        a.feed({"choices": [{"index": 0, "delta": {"tool_calls": [part]}}]})
+    calls = a.reply()["choices"][0]["message"]["tool_calls"]
+    assert [(c["id"], c["function"]["name"]) for c in calls] == [("a", "f"), ("b", "g")]
+
+
 def test_two_choices_are_kept_apart_and_both_must_finish() -> None:
     a = assembler(Dialect.CHAT)
     assert a is not None

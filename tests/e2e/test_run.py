@@ -98,6 +98,18 @@ def test_a_metric_that_cannot_be_imported_is_refused_before_anything_is_played(
     assert not run_dir(agentflow.cwd).exists()
 
 
+def test_an_endpoint_of_somebody_else_is_reached_through_the_proxy_of_the_environment(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    agentflow.variables |= {"http_proxy": endpoint}  # the scripted server answers for whatever host it is asked
+    done = agentflow(
+        "run", f"{AGENTS}:Quick", "--data", str(rows(2)), "--base-url", "http://model.invalid/v1", "trial_name=t"
+    )
+    assert done.code == 0, done.out + done.err
+    assert "2 of 2 episodes are in the mean" in done.out
+    assert "cannot reach" not in done.out + done.err
+
+
 def test_an_existing_run_is_refused_with_the_resume_command(
     agentflow: CommandLine, endpoint: str, rows: RowsFile
 ) -> None:

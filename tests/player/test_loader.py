@@ -244,3 +244,8 @@ def test_an_import_error_inside_the_agent_is_not_taken_for_a_wrong_name(write: W
     write("pkg/mod.py", "import pkg.missing\nclass Agent:\n    def run(self, data): ...")
     assert "pkg.mod cannot be imported" in refusal("pkg.mod:Agent") or "pkg/mod.py:1" in refusal("pkg.mod:Agent")
     assert "pkg/mod.py:1" in refusal("pkg.mod.Agent")
+
+
+def test_a_headline_that_there_is_not_is_refused(write: Write) -> None:
+    write("agent.py", MATH_AGENT.replace("class MathAgent:", "class MathAgent:\n    headline = 'pass^4'\n"))
+    assert "headline is 'pass^4', and it can be 'pass^k' or 'reward'" in refusal("agent.py")

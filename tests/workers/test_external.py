@@ -50,7 +50,9 @@ async def endpoint(
 @pytest.mark.parametrize("suffix", ["", "/", "/v1", "/v1/"])
 async def test_the_only_model_is_taken_with_or_without_v1(suffix: str) -> None:
     async with endpoint(models=["m"], key="k") as url:
-        assert await probe(url + suffix, "k", None, TIMEOUT_S) == WorkerInfo("endpoint-0", url, "m", "k", ("chat",))
+        assert await probe(url + suffix, "k", None, TIMEOUT_S) == WorkerInfo(
+            "endpoint-0", url, "m", "k", ("chat",), is_external=True
+        )
 
 
 async def test_a_path_before_v1_is_kept() -> None:

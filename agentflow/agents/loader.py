@@ -96,9 +96,9 @@ def check_agent(imported: ImportedAgent) -> LoadedAgent:
         _is_async(run),
         modules,
         dataset=_dataset(target, imported.roots[0]),
-        group_by=_names(target, "group_by"),
-        headline="pass^k" if getattr(target, "headline", None) == "pass^k" else "",
-        roles=_names(target, "roles"),
+        group_by=_names(target, "group_by", label),
+        headline=_headline(target, label),
+        roles=_names(target, "roles", label),
     )
     return LoadedAgent(info, new, wanted)
 
@@ -119,10 +119,23 @@ def _dataset(target: object, folder: Path) -> str:
     return str(beside) if beside.is_file() else os.fspath(named)
 
 
-def _names(target: object, attribute: str) -> tuple[str, ...]:
+def _names(target: object, attribute: str, label: str) -> tuple[str, ...]:
     """The names that an attribute lists: the columns of ``group_by``, the model roles of ``roles``."""
     named = getattr(target, attribute, ())
-    return tuple(n for n in named if isinstance(n, str)) if isinstance(named, tuple | list) else ()
+    if not isinstance(named, tuple | list) or not all(isinstance(n, str) and n for n in named):
+        way_out = f"({named!r},)" if isinstance(named, str) else '("one", "other")'
+        raise AgentLoadError(
+            f"{label} has {attribute} = {named!r}, which is no tuple or list of names: write {attribute} = {way_out}."
+        )
+    return tuple(named)
+
+
+def _headline(target: object, label: str) -> str:
+    """What the attribute ``headline`` says; "" where there is none."""
+    named = getattr(target, "headline", "")
+    if named not in ("", "pass^k"):
+        raise AgentLoadError(f"{label} has headline = {named!r}: 'pass^k' is the only one that can be chosen.")
+    return str(named)
 
 
 def _target(spec: AgentSpec) -> tuple[object, str, Path | None]:

@@ -210,6 +210,25 @@ def test_what_run_takes_is_told_by_its_signature(write: Write) -> None:
         ("class A:\n    async def run(self, data): yield 1\n", "agent.py", {}, "'run' has to return the reward"),
         ("A = 3\n", "agent.py:A", {}, "neither a class with 'run'"),
         (
+            "class A:\n    roles = ('user')\n    def run(self, data): ...\n",
+            "agent.py",
+            {},
+            "agent:A has roles = 'user', which is no tuple or list of names: write roles = ('user',).",
+        ),
+        (
+            "class A:\n    group_by = ('level', 7)\n    def run(self, data): ...\n",
+            "agent.py",
+            {},
+            "agent:A has group_by = ('level', 7), which is no tuple or list of names",
+        ),
+        (
+            "class A:\n    headline = 'pass@k'\n    def run(self, data): ...\n",
+            "agent.py",
+            {},
+            "agent:A has headline = 'pass@k': 'pass^k' is the only one that can be chosen.",
+        ),
+        ("class A:\n    def run(self, data): ...\n", "agent.py:Other", {}, "no class or function 'Other': it has A."),
+        (
             "class A:\n    def __init__(self): raise ValueError('no key')\n    def run(self, data): ...",
             "agent.py",
             {},

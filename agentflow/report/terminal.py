@@ -157,7 +157,8 @@ def _own(rows: Table, own: OwnMetrics) -> None:
         row(rows, first_line(name, 60), mean_text(value, None, "of the run"))
     more = sum(max(0, len(of) - OWN_ROWS) for of in (own.of_item, own.of_run))
     if more:
-        row(rows, "", Text(f"{plural(more, 'more number')} of your own functions in summary.json", "dim"))
+        where = "in summary.json, where the run was begun with the function"
+        row(rows, "", Text(f"{plural(more, 'more number')} of your own: {where}", "dim"))
     for name, why in own.missing.items():
         row(rows, first_line(name, 60), plain(f"– {first_line(why, 300)}", "yellow"))
     if own != OwnMetrics():

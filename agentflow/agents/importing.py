@@ -19,6 +19,8 @@ from agentflow.agents.benchmarks import benchmark
 from agentflow.agents.sources import where
 from agentflow.errors import UsageError
 
+SHOWN_NAMES = 8
+
 
 class ImportRefusedError(UsageError):
     """A file or module cannot be found or imported; one sentence."""
@@ -65,7 +67,9 @@ def attribute(found: Found, what: str) -> object:
     for part in found.name.split("."):
         if not hasattr(value, part):
             names = [n for n in vars(value) if not n.startswith("_")] if hasattr(value, "__dict__") else []
-            raise ImportRefusedError(f"{found.source} has no {what} '{found.name}'{near(part, names)}.")
+            raise ImportRefusedError(
+                f"{found.source} has no {what} '{found.name}'{near(part, names) or _own_names(value, names)}."
+            )
         value = getattr(value, part)
     return value
 
@@ -74,6 +78,13 @@ def near(name: str, known: Iterable[str]) -> str:
     """`` (did you mean 'MathAgent'?)`` or nothing."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def _own_names(module: object, names: Iterable[str]) -> str:
+    """``: it has base, long_context`` or nothing: functions and classes that it does not import."""
+    home = getattr(module, "__name__", None)
+    own = [n for n in names if getattr(getattr(module, n), "__module__", None) == home and callable(getattr(module, n))]
+    return f": it has {', '.join(own)}" if 0 < len(own) <= SHOWN_NAMES else ""
 
 
 def _near_file(file: Path) -> str:

@@ -97,9 +97,9 @@ def check_agent(imported: ImportedAgent) -> LoadedAgent:
         _is_async(run),
         modules,
         dataset=_dataset(target, imported.roots[0]),
-        group_by=_names(target, "group_by"),
+        group_by=_names(target, "group_by", label),
         headline=_headline(target, label),
-        roles=_names(target, "roles"),
+        roles=_names(target, "roles", label),
     )
     return LoadedAgent(info, new, wanted)
 
@@ -120,22 +120,28 @@ def _dataset(target: object, folder: Path) -> str:
     return str(beside) if beside.is_file() else os.fspath(named)
 
 
+def _names(target: object, attribute: str, label: str) -> tuple[str, ...]:
+    """The names that an attribute lists, or the one that it is: columns of ``group_by``, model roles of ``roles``."""
+    named = getattr(target, attribute, ())
+    if callable(named) or isinstance(named, property):  # a method of the user's own that happens to be called so
+        return ()
+    listed = (named,) if isinstance(named, str) else named
+    if not isinstance(listed, tuple | list) or not all(isinstance(n, str) and n for n in listed):
+        raise AgentLoadError(
+            f"{label} has {attribute} = {named!r}, which is no tuple or list of names: write {attribute} = "
+            '("one", "other").'
+        )
+    return tuple(listed)
+
+
 def _headline(target: object, label: str) -> str:
     """What the attribute ``headline`` says: ``pass^k``, or nothing for the mean reward."""
     named = getattr(target, "headline", "")
-    if not isinstance(named, str) or named in ("", "reward"):
+    if not isinstance(named, str) or named == "":
         return ""
     if named != PASS_HAT:
-        raise AgentLoadError(f"{label}: headline is {named!r}, and it can be {PASS_HAT!r} or 'reward'.")
+        raise AgentLoadError(f"{label} has headline = {named!r}: {PASS_HAT!r} is the only one that can be chosen.")
     return named
-
-
-def _names(target: object, attribute: str) -> tuple[str, ...]:
-    """The names that an attribute lists, or the one that it is: columns of ``group_by``, model roles of ``roles``."""
-    named = getattr(target, attribute, ())
-    if isinstance(named, str):
-        return (named,)
-    return tuple(n for n in named if isinstance(n, str)) if isinstance(named, tuple | list) else ()
 
 
 def _target(spec: AgentSpec) -> tuple[object, str, Path | None]:

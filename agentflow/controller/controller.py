@@ -35,6 +35,7 @@ from agentflow.datasets import rows_dataset
 from agentflow.episode import EpisodeResult, Item
 from agentflow.errors import AgentLoadError, WaitTimeoutError
 from agentflow.metrics import Scoring, Summary, stats, summarize
+from agentflow.metrics.functions import TIMEOUT_S as METRIC_TIMEOUT_S
 from agentflow.metrics.functions import Functions, check_functions, own_metrics
 from agentflow.schedulers import make_scheduler
 from agentflow.schedulers.base import Scheduler
@@ -44,6 +45,7 @@ log = logging.getLogger(__name__)
 
 WAIT_TIMEOUT_S = 7 * 24 * 3600.0  # the default of AReaL's wait()
 STOP_GRACE_S = 5.0
+QUIET_S = 5.0  # that metric functions may take without a word
 HEARTBEAT_S = 60.0  # native code may hold a runner's GIL for a while; only a dead TCP connection is to be found
 
 
@@ -106,7 +108,7 @@ class Controller(Conductor):
     async def _open(self) -> None:
         self._failure = None
         if self._functions:
-            await anyio.to_thread.run_sync(check_functions, self._functions, abandon_on_cancel=True)
+            await check_functions(self._functions)
         enter = self._stack.enter_async_context
         opened = Store.open(self.run_dir) if self._resume else Store.create(self.run_dir, self._manifest)
         self._store = await enter(opened)
@@ -224,20 +226,30 @@ class Controller(Conductor):
             "lost, call wait again."
         )
 
-    async def summary(self, item_ids: Sequence[str] = (), headline: str = "") -> Summary:
+    async def summary(
+        self, item_ids: Sequence[str] = (), headline: str = "", cut: anyio.CancelScope | None = None
+    ) -> Summary:
         """All metrics over what is stored now.
 
         Args:
             item_ids: the items of the run; all that there are results of when not given.
             headline: what the agent wants to be quoted by.
+            cut: when it is cancelled, metric functions that are not done are left out.
         """
         rollout, n_samples = self.config.rollout, self.config.n_samples
         scoring = Scoring(rollout.failed_reward, rollout.reward_range, n_samples, len(item_ids) or None, headline)
         summary = summarize(counted(self._store.results.values(), item_ids, n_samples), scoring)
         if self._functions:
-            own = await anyio.to_thread.run_sync(own_metrics, self.run_dir, self._functions, abandon_on_cancel=True)
+            async with background() as tasks:
+                tasks.start_soon(self._name_the_wait)
+                own = await own_metrics(self.run_dir, self._functions, cut=cut)
             summary = msgspec.structs.replace(summary, own=own)
         return summary
+
+    async def _name_the_wait(self) -> None:
+        await anyio.sleep(QUIET_S)
+        names = ", ".join((*self._functions.of_item, *self._functions.of_run))
+        self._on_message(f"Computing {names}, which may take {METRIC_TIMEOUT_S:.0f} s each.")
 
     async def export_stats(self) -> dict[str, float]:
         """A flat dict of metrics: ``reward``, ``reward/stderr``, ``pass@1``, ``episodes/scored``, ..."""

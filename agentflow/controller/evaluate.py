@@ -62,7 +62,7 @@ class Evaluation:
 
     Args:
         complete: every episode has an outcome and none is lost or cancelled.
-        interrupted: the user stopped it.
+        interrupted: the user stopped it, before all was played or all metric functions were done.
         results: the last result of each episode.
     """
 
@@ -180,7 +180,10 @@ async def _play(
         async with background() as tasks:
             tasks.start_soon(_stop_when_asked, controller, watcher)
             await controller.finished()
-        summary = await controller.summary(dataset.ids, info.headline)
+        cut = anyio.CancelScope()
+        async with background() as tasks:
+            tasks.start_soon(_cut_when_asked, cut, watcher)
+            summary = await controller.summary(dataset.ids, info.headline, cut)
         await controller.store.write_summary(msgspec.to_builtins(summary))
         still_owed = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)
         return Evaluation(
@@ -188,7 +191,7 @@ async def _play(
             summary=summary,
             stats=stats(summary),
             complete=not still_owed,
-            interrupted=watcher.stop.is_set() and bool(still_owed),
+            interrupted=watcher.stop.is_set() and (bool(still_owed) or cut.cancelled_caught),
             results=tuple(counted(controller.store.results.values(), dataset.ids, config.n_samples)),
         )
 
@@ -196,6 +199,11 @@ async def _play(
 async def _stop_when_asked(controller: Controller, watcher: Watcher) -> None:
     await watcher.stop.wait()
     await controller.interrupt(watcher.grace_s)
+
+
+async def _cut_when_asked(scope: anyio.CancelScope, watcher: Watcher) -> None:
+    await watcher.stop.wait()
+    scope.deadline = anyio.current_time() + watcher.grace_s
 
 
 def _refusal(run_dir: Path, changed: Sequence[str]) -> str:

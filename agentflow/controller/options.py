@@ -34,10 +34,20 @@ def overrides_of(options: Mapping[str, Any]) -> list[str]:
     """``key=value`` overrides for the options that are set (not None, not an empty tuple).
 
     Raises:
-        UsageError: an option that does not exist.
+        UsageError: an option that does not exist, or a value that no file can hold.
     """
     unknown = options.keys() - KEYS.keys()
     if unknown:
         raise UsageError(f"No such option: {', '.join(sorted(unknown))}; there are {', '.join(KEYS)}.")
     given = {name: value for name, value in options.items() if value is not None and value != ()}
-    return [f"{KEYS[name]}={json.dumps(value)}" for name, value in given.items()]
+    return [f"{KEYS[name]}={_json(name, value)}" for name, value in given.items()]
+
+
+def _json(name: str, value: object) -> str:
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError) as e:
+        hint = " a function by its path (file.py:function)," if name in ("item_metric", "run_metric", "reward") else ""
+        raise UsageError(
+            f"{name}={value!r} cannot be kept with the run: give{hint} numbers, texts, or lists of them."
+        ) from e

@@ -57,8 +57,8 @@ async def existing_endpoints(config: Config) -> list[WorkerInfo]:
     for number, (role_name, url, model, key_env) in enumerate(named):
         if key_env != NO_NAME and key_env not in os.environ:
             raise UsageError(f"The key of {url} was to be in the environment variable {key_env}, which is not set.")
-        info = await probe(url, os.environ.get(key_env, ""), model, PROBE_TIMEOUT_S)
-        found.append(msgspec.structs.replace(info, name=f"endpoint-{number}", role=role_name))
+        info = await probe(url, os.environ.get(key_env, ""), model, PROBE_TIMEOUT_S, role=role_name)
+        found.append(msgspec.structs.replace(info, name=f"endpoint-{number}"))
     for one, other in pairwise(found):
         if one.role == other.role and one.model != other.model:
             raise UsageError(

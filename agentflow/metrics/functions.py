@@ -1,4 +1,4 @@
-"""The user's own metrics: functions of the results of one item, or of all results. They run in a reward process.
+"""The user's own metrics: functions of the results of one item, or of all results, each run in a process of its own.
 
 A function takes a list of :class:`~agentflow.episode.EpisodeResult`: the episodes that count in the headline (scored
 and failed), a failed one with ``failed_reward`` as its reward. A parameter called ``run_dir`` is given the run's
@@ -8,30 +8,25 @@ or None where it is undefined.
 
 from __future__ import annotations
 
-import inspect
-import math
 import os
-import sys
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
+import anyio
 
-from agentflow.agents.importing import attribute, find
-from agentflow.agents.sources import where
-from agentflow.episode import EpisodeResult, Outcome
 from agentflow.errors import UsageError
-from agentflow.metrics.interval import item_mean
-from agentflow.metrics.summarize import COUNTED
+from agentflow.metrics.interval import ItemMean, item_mean
 from agentflow.metrics.summary import OwnMetrics
 from agentflow.rewards import AsyncRewardWrapper, GraderError
-from agentflow.store import counted, read_manifest, read_results
+from agentflow.rewards.pool import RewardPool
 
 TIMEOUT_S = 600.0  # for one function over a whole run
 MEMORY_BYTES = 8 * 1024**3
+INSIDE = "agentflow.metrics.function_values"
 
 Values = dict[str, float]
 
@@ -54,141 +49,104 @@ class Functions:
         return bool(self.of_item or self.of_run)
 
 
-def check_functions(functions: Functions) -> None:
-    """Import them. Blocks; to be called before anything is played.
+@dataclass(frozen=True)
+class _Function:
+    """``name`` is the last part of the path; where several functions end alike, the path as far as it takes."""
+
+    path: str
+    folder: str
+    name: str
+
+
+async def check_functions(functions: Functions) -> None:
+    """Import them; to be called before anything is played.
 
     Raises:
         UsageError: one cannot be imported, or takes something else than a list of results.
     """
     for path in (*functions.of_item, *functions.of_run):
         try:
-            complaint = _in_process("_complaint", path, functions.folder)
+            complaint = await _in_process("complaint", path, functions.folder)
         except GraderError as e:
             complaint = f"importing it failed: {e.why}."
         if complaint:
             raise UsageError(f"Metric function {path}: {complaint}")
 
 
-def own_metrics(run_dir: Path, functions: Functions) -> OwnMetrics:
-    """Their values over what is stored. Blocks, for as long as the functions take, :data:`TIMEOUT_S` each at most.
+async def own_metrics(run_dir: Path, *given: Functions, cut: anyio.CancelScope | None = None) -> OwnMetrics:
+    """Their values over what is stored, :data:`TIMEOUT_S` for each function at most.
 
     A function that gives nothing costs nothing but its own value: why stands in ``missing``.
+
+    Args:
+        given: from several places; what is the same function is called once.
+        cut: when it is cancelled, functions without a value yet are ended and missing.
     """
-    of_item, of_run, missing = {}, {}, {}
-    for path in functions.of_item:
-        values, why = _call(path, run_dir, functions.folder, of_item=True)
-        names = dict.fromkeys(name for v in values for name in v)
-        of_item.update({name: item_mean([[v[name]] for v in values if name in v]) for name in names})
-        missing.update({path: why} if why else {})
-    for path in functions.of_run:
-        values, why = _call(path, run_dir, functions.folder, of_item=False)
-        of_run.update({n: number for v in values for n, number in v.items()})
-        missing.update({path: why} if why else {})
-    return OwnMetrics(of_item, of_run, missing)
+    where = await anyio.Path(run_dir).absolute()
+    of_item, of_run = _named(given, of_item=True), _named(given, of_item=False)
+    means: dict[str, ItemMean] = {}
+    numbers: Values = {}
+    missing = {f.name: "it was stopped before it was done; agentflow show computes it." for f in (*of_item, *of_run)}
+    with cut or anyio.CancelScope():
+        for f in of_item:
+            values, why = await _call(f, where, of_item=True)
+            means |= _means(values)
+            _settle(missing, f, why or ("" if any(values) else "it gave no value for any item."))
+        for f in of_run:
+            values, why = await _call(f, where, of_item=False)
+            numbers |= {n: number for v in values for n, number in v.items()}
+            _settle(missing, f, why or ("" if any(values) else "it gave no value."))
+    return OwnMetrics(means, numbers, missing)
 
 
-def merged(several: Iterable[OwnMetrics]) -> OwnMetrics:
-    """All of them in one; a later value wins."""
-    one = OwnMetrics()
-    for own in several:
-        one = OwnMetrics(one.of_item | own.of_item, one.of_run | own.of_run, one.missing | own.missing)
-    return one
+def _settle(missing: dict[str, str], function: _Function, why: str) -> None:
+    if why:
+        missing[function.name] = why
+    else:
+        missing.pop(function.name, None)
 
 
-def _call(path: str, run_dir: Path, folder: str, *, of_item: bool) -> tuple[list[Values], str]:
+def _means(values: Iterable[Values]) -> dict[str, ItemMean]:
+    by_name: defaultdict[str, list[list[float]]] = defaultdict(list)
+    for of_one in values:
+        for name, value in of_one.items():
+            by_name[name].append([value])
+    return {name: item_mean(several) for name, several in by_name.items()}
+
+
+def _named(given: Sequence[Functions], *, of_item: bool) -> list[_Function]:
+    """Each function once, under a name that no other has."""
+    paths = {_full(p, g.folder): (p, g.folder) for g in given for p in (g.of_item if of_item else g.of_run)}
+    last = Counter(map(_last, paths))
+    written = Counter(path for path, _ in paths.values())
+    return [
+        _Function(path, folder, _last(full) if last[_last(full)] == 1 else path if written[path] == 1 else full)
+        for full, (path, folder) in paths.items()
+    ]
+
+
+def _full(path: str, folder: str) -> str:
+    file, colon, name = path.rpartition(":")
+    return f"{os.path.realpath(os.path.join(folder, file))}{colon}{name}" if file.endswith(".py") else path
+
+
+def _last(path: str) -> str:
+    return path.rpartition(":")[2] if ":" in path else path.rpartition(".")[2]
+
+
+async def _call(function: _Function, run_dir: anyio.Path, *, of_item: bool) -> tuple[list[Values], str]:
     try:
-        found: tuple[list[Values], str] = _in_process("_values", path, folder, str(run_dir.absolute()), of_item)
+        found: tuple[list[Values], str] = await _in_process(
+            "values", function.path, function.folder, str(run_dir), of_item, function.name
+        )
     except GraderError as e:
         return [], f"{e.why}."
     return found
 
 
-def _in_process(name: str, *args: Any) -> Any:
-    wrapper = AsyncRewardWrapper(f"{__name__}:{name}", timeout=TIMEOUT_S, memory_bytes=MEMORY_BYTES)
-    return wrapper.call_sync(*args)
-
-
-# --- from here on in the reward process ---
-
-
-def _complaint(path: str, folder: str) -> str:
-    """What is wrong with a function, as a sentence; nothing where it can be called."""
-    try:
-        function = _function(path, folder)
-        inspect.signature(function).bind([], **_extras(function, ""))
-    except (UsageError, ValueError) as e:
-        return str(e)
-    except TypeError as e:
-        return f"it has to take the results, and may take run_dir: {e}."
-    return ""
-
-
-def _values(path: str, folder: str, run_dir: str, of_item: bool) -> tuple[list[Values], str]:
-    """What a function returns for each item, or once for all; and why there is nothing."""
-    try:
-        function = _function(path, folder)
-        results = countable(Path(run_dir))
-    except UsageError as e:
-        return [], str(e)
-    name = path.rpartition(":")[2].rpartition(".")[2]
-    extras = _extras(function, run_dir)
-    values = []
-    for part in _by_item(results) if of_item else [results]:
-        at = f" for item {part[0].item_id}" if of_item else ""
-        try:
-            values.append(dict(_named(name, function(part, **extras))))
-        except Exception as e:  # noqa: BLE001 -- the user's code
-            line = where(e)
-            raised = type(e).__name__ + (f": {e}" if str(e) else "")
-            return [], f"it raised {raised}{at}{f' (at {line})' if line else ''}."
-    return values, ""
-
-
-def _function(path: str, folder: str) -> Callable[..., Any]:
-    if folder and folder not in sys.path:
-        sys.path.insert(0, folder)
-    if path.rpartition(":")[0].endswith(".py"):
-        path = os.path.join(folder, path)  # an absolute one stays as it is
-    function = attribute(find(path), "function")
-    if not callable(function):
-        raise UsageError(f"it is no function, but of type {type(function).__name__}.")
-    return function
-
-
-def _extras(function: Callable[..., Any], run_dir: str) -> dict[str, Any]:
-    return {"run_dir": Path(run_dir)} if "run_dir" in inspect.signature(function).parameters else {}
-
-
-def countable(run_dir: Path) -> list[EpisodeResult]:
-    """The results that count in the headline, in order of items and samples; each has a reward.
-
-    Raises:
-        StoreError: the run cannot be read; names file and line.
-    """
-    manifest = read_manifest(run_dir)
-    results = counted(read_results(run_dir), manifest.data.ids, manifest.rules.n_samples)
-    lowest = manifest.rules.failed_reward
-    return [
-        msgspec.structs.replace(r, reward=lowest) if r.outcome is Outcome.FAILED else r
-        for r in sorted(results, key=lambda r: (r.item_id, r.sample_index))
-        if r.outcome in COUNTED
-    ]
-
-
-def _by_item(results: Sequence[EpisodeResult]) -> list[list[EpisodeResult]]:
-    items: defaultdict[str, list[EpisodeResult]] = defaultdict(list)
-    for r in results:
-        items[r.item_id].append(r)
-    return list(items.values())
-
-
-def _named(name: str, returned: Any) -> Iterator[tuple[str, float]]:
-    """``function`` for a number, ``function/key`` for those of a dict; None is left out."""
-    pairs = {f"{name}/{k}": v for k, v in returned.items()} if isinstance(returned, Mapping) else {name: returned}
-    for full, value in pairs.items():
-        if value is None:
-            continue
-        number = float(value)
-        if not math.isfinite(number):
-            raise ValueError(f"{full} is {number}, return None where it is undefined")
-        yield full, number
+async def _in_process(name: str, *args: Any) -> Any:
+    # A process for each: what one function imports, changes or leaves behind is nothing to the next.
+    with closing(RewardPool(processes=1)) as pool:
+        return await AsyncRewardWrapper(f"{INSIDE}:{name}", timeout=TIMEOUT_S, memory_bytes=MEMORY_BYTES, pool=pool)(
+            *args
+        )

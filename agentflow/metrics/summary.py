@@ -108,7 +108,7 @@ class OwnMetrics(msgspec.Struct, frozen=True):
     Args:
         of_item: means over items, by ``function`` or ``function/key``.
         of_run: single numbers, named likewise.
-        missing: path of a function -> why there is nothing of it, in a sentence.
+        missing: name of a function -> why there is nothing of it, a sentence.
     """
 
     of_item: dict[str, ItemMean] = {}

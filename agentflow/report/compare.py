@@ -34,6 +34,8 @@ def compare_runs(a: Path, b: Path, console: Console | None = None) -> None:
         owed = summarize(ended, scoring_of(manifest)).owed
         partial = f"   PARTIAL, {plural(owed, 'episode')} owed" if owed else ""
         row(rows, name, plain(f"{title_of(manifest)}   {run}").append(partial, "yellow"))
+    if a.resolve() == b.resolve():
+        row(rows, "", plain("A and B are the same run", "yellow"))
     for line in unlike(ours, theirs):
         row(rows, "differs", plain(line, "yellow"))
     comparison = compare(in_a, in_b, scoring_of(ours))

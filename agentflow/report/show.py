@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import msgspec
 from rich.console import Console
 from rich.padding import Padding
@@ -17,7 +18,7 @@ from rich.text import Text
 from agentflow.episode import DEFAULT_ROLE, Call, EpisodeResult
 from agentflow.errors import UsageError
 from agentflow.metrics import Scoring, summarize
-from agentflow.metrics.functions import Functions, check_functions, merged, own_metrics
+from agentflow.metrics.functions import Functions, check_functions, own_metrics
 from agentflow.report.conversation import Part, new_parts, request_parts, response_parts, settings, tool_names
 from agentflow.report.output import Output
 from agentflow.report.terminal import STYLES, final_table
@@ -53,12 +54,11 @@ def show_run(
     attempts = counted(read_attempts(run_dir), manifest.data.ids, manifest.rules.n_samples)
     summary = summarize(attempts, scoring_of(manifest))
     given = Functions(tuple(item_metrics), tuple(run_metrics), os.getcwd())
-    check_functions(given)
+    anyio.run(check_functions, given)
     begun_with = Functions(
         tuple(manifest.config.get("item_metrics", ())), tuple(manifest.config.get("run_metrics", ())), manifest.cwd
     )
-    own = [own_metrics(run_dir, functions) for functions in (begun_with, given) if functions]
-    summary = msgspec.structs.replace(summary, own=merged(own))
+    summary = msgspec.structs.replace(summary, own=anyio.run(own_metrics, run_dir, begun_with, given))
     by_id = {r.id: r for r in attempts}
     for kind in summary.kinds:
         example = by_id[kind.example]

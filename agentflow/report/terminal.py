@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
@@ -19,6 +20,7 @@ from agentflow.report.text import clock, count, first_line, number, percent, pla
 
 GROUP_ROWS = 20  # of a breakdown column; where there is more, the table says so, and summary.json has it all
 WARNING_ROWS = 5
+OWN_ROWS = 40  # numbers of the user's own functions, of items and of the run each
 STYLES = {
     Outcome.SCORED: "green",
     Outcome.FAILED: "yellow",
@@ -49,7 +51,8 @@ def render(summary: Summary, *, title: str = "") -> RenderableType:
     _outcomes(rows, summary)
     _at_k(rows, summary)
     for name, metric in summary.metrics.items():
-        row(rows, name, mean_text(metric.mean, metric.ci95, f"over {plural(metric.episodes, 'scored episode')}"))
+        over = f"over {plural(metric.episodes, 'scored episode')}"
+        row(rows, first_line(name, 60), mean_text(metric.mean, metric.ci95, over))
     if summary.metrics:
         rows.add_row()
     _own(rows, summary.own)
@@ -148,12 +151,16 @@ def _estimate(one: AtK, items: int) -> Text:
 
 
 def _own(rows: Table, own: OwnMetrics) -> None:
-    for name, mean in own.of_item.items():
-        row(rows, name, mean_text(mean.mean, mean.ci95, f"over {plural(mean.items, 'item')}"))
-    for name, value in own.of_run.items():
-        row(rows, name, mean_text(value, None, "of the run"))
-    for path, why in own.missing.items():
-        row(rows, path.rpartition(":")[2], plain(f"– {first_line(why, 300)}", "yellow"))
+    for name, mean in islice(own.of_item.items(), OWN_ROWS):
+        row(rows, first_line(name, 60), mean_text(mean.mean, mean.ci95, f"over {plural(mean.items, 'item')}"))
+    for name, value in islice(own.of_run.items(), OWN_ROWS):
+        row(rows, first_line(name, 60), mean_text(value, None, "of the run"))
+    more = sum(max(0, len(of) - OWN_ROWS) for of in (own.of_item, own.of_run))
+    if more:
+        where = "in summary.json, where the run was begun with the function"
+        row(rows, "", Text(f"{plural(more, 'more number')} of your own: {where}", "dim"))
+    for name, why in own.missing.items():
+        row(rows, first_line(name, 60), plain(f"– {first_line(why, 300)}", "yellow"))
     if own != OwnMetrics():
         rows.add_row()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from agentflow.errors import NotARunError, StoreError
@@ -25,11 +26,16 @@ def write_atomically(path: Path, data: bytes) -> None:
     """
     temporary = path.with_name(f".{path.name}.new")
     try:
-        with open(temporary, "wb") as f:
-            f.write(data)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(temporary, path)
+        try:
+            with open(temporary, "wb") as f:
+                f.write(data)
+                f.flush()
+                os.fsync(f.fileno())
+            os.replace(temporary, path)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
         sync_directory(path.parent)
     except OSError as e:
         raise write_error(path, e) from e
@@ -64,6 +70,6 @@ def write_error(path: Path, error: OSError) -> StoreError:
 
 def read_error(path: Path, error: OSError) -> StoreError:
     """The sentence for a file that cannot be read."""
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
         return NotARunError(f"{path} does not exist: {path.parent} is not a run directory, or the file was removed.")
     return StoreError(f"Cannot read {path}: {error.strerror or error}.")

@@ -39,7 +39,7 @@ async def probe(
     timeout = aiohttp.ClientTimeout(total=timeout_s)
     async with aiohttp.ClientSession(headers=headers, timeout=timeout, proxy=proxy_to(root)) as session:
         try:
-            served = choose_model(root, model, await _listed_models(session, root))
+            served = choose_model(root, model, await _listed_models(session, root), role)
             apis = await _served_apis(session, root)
         except (aiohttp.ClientError, OSError, UnicodeError) as e:  # the last: no name of a host, http://a..b
             why = f"no answer within {timeout_s:g} s" if isinstance(e, TimeoutError) else str(e) or type(e).__name__
@@ -58,18 +58,17 @@ def root_url(url: str) -> str:
     return url.rstrip("/").removesuffix("/v1").rstrip("/")
 
 
-def choose_model(root: str, asked: str | None, listed: list[str] | None) -> str:
+def choose_model(root: str, asked: str | None, listed: list[str] | None, role: str = DEFAULT_ROLE) -> str:
     """The model to ask for. ``listed`` None: the endpoint has no list. Pure; raises UsageError."""
+    by = "--model" if role == DEFAULT_ROLE else f"roles.{role}.model=NAME"
     if asked is not None:
         if listed and asked not in listed:
-            raise UsageError(
-                f"The endpoint {root} does not serve {asked}, but {_some(listed)}: choose one with --model."
-            )
+            raise UsageError(f"The endpoint {root} does not serve {asked}, but {_some(listed)}: choose one with {by}.")
         return asked
     if not listed:
-        raise UsageError(f"The endpoint {root} does not say which models it serves: name one with --model.")
+        raise UsageError(f"The endpoint {root} does not say which models it serves: name one with {by}.")
     if len(listed) > 1:
-        raise UsageError(f"The endpoint {root} serves {len(listed)} models, {_some(listed)}: choose one with --model.")
+        raise UsageError(f"The endpoint {root} serves {len(listed)} models, {_some(listed)}: choose one with {by}.")
     return listed[0]
 
 

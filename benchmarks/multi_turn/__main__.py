@@ -147,6 +147,8 @@ def _hold(rows: list[dict[str, Any]], name: str, clients: int, seed: int, argume
     from benchmarks.multi_turn.report import report as print_report
     from benchmarks.multi_turn.running import hold
 
+    if any(one.partition("=")[0] == "--data" for one in arguments):
+        raise click.UsageError("--data has no place here: the conversations are made by this command.")
     code, run_dir = hold(rows, name, clients, seed, arguments)
     if run_dir is not None:
         print_report(run_dir)

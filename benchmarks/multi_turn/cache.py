@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentflow.report.text import percent
+from agentflow.report.text import percent, plural
 from benchmarks.multi_turn.measurement import TurnRow
 
 TEMPLATE_TOKENS = 128  # of a chat template's own beginning, which all conversations have in common
@@ -19,7 +19,7 @@ def cache_state(warm_up: int, shared_tokens: float | None, turns: Sequence[TurnR
         turns: of the measured ones.
     """
     said = [
-        f"warmed by {warm_up:,} other conversations"
+        f"warmed by {plural(warm_up, 'other conversation')}"
         if warm_up
         else "as the endpoint was found: empty where its workers had just started"
     ]

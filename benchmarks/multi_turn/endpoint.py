@@ -14,6 +14,7 @@ import msgspec
 from agentflow.workflows.chat import ChatError, Message
 
 DONE = "[DONE]"
+LENGTH_FIELDS = (b"ignore_eos", b"min_tokens")
 encode = msgspec.json.encode
 
 
@@ -72,7 +73,7 @@ class Endpoint:
             body |= {"min_tokens": tokens, "ignore_eos": True}
         async with self.http_client.stream("POST", self._url, content=encode(body), headers=self._headers) as answer:
             if answer.status_code != 200:
-                raise _error(answer.status_code, await answer.aread())
+                raise _error(answer.status_code, await answer.aread(), self.fixed_length)
             said, usage = [], _Usage()
             async for line in answer.aiter_lines():
                 name, _, data = line.partition(":")
@@ -116,5 +117,7 @@ class Endpoint:
         return {"model": "default", "messages": messages, "max_tokens": tokens}
 
 
-def _error(status: int, body: bytes) -> ChatError:
-    return ChatError(f"The model's endpoint answered {status}: {body[:300].decode('utf-8', 'replace')}")
+def _error(status: int, body: bytes, fixed_length: bool = False) -> ChatError:
+    refused = fixed_length and 400 <= status < 500 and any(name in body for name in LENGTH_FIELDS)
+    way_out = "It may not know the fields that fix a length: --agent-arg fixed_length=false. " if refused else ""
+    return ChatError(f"{way_out}The model's endpoint answered {status}: {body[:300].decode('utf-8', 'replace')}")

@@ -99,6 +99,7 @@ def part(window: Span, measured: Sequence[Played]) -> Part:
         in_flight=busy.mean,
         most_in_flight=busy.most,
         playing=in_flight([p.span for p in measured], window).mean,
+        uncounted=sum(not r.is_counted for r in replies),
         delays=delays(replies),
         lengths=lengths(replies),
     )
@@ -116,7 +117,8 @@ def delays(replies: Sequence[Request]) -> Delays:
 
 
 def lengths(replies: Sequence[Request]) -> Lengths | None:
-    """Of answered requests; None without any."""
+    """Of answered requests; None where the endpoint counted none."""
+    replies = [r for r in replies if r.is_counted]
     n = len(replies)
     if not n:
         return None
@@ -127,7 +129,7 @@ def lengths(replies: Sequence[Request]) -> Lengths | None:
         added=sum(r.added_tokens for r in replies) / n,
         output=sum(r.completion_tokens for r in replies) / n,
         output_asked=sum(asked) / n if len(asked) == n else None,
-        cached_share=sum(r.cached_tokens for r in replies) / prompt if prompt else None,
+        cached_share=sum(r.cached_tokens for r in replies) / prompt,
     )
 
 
@@ -217,19 +219,20 @@ def _input(measured: Iterable[Played]) -> tuple[float | None, float | None]:
     if not requests:
         return None, None
     asked = sum(p.result.metrics["input_tokens_asked"] for p in saying)
-    return asked / len(requests), sum(r.input_tokens for r in requests) / len(requests)
+    counted = [r.input_tokens for r in requests if r.is_counted]
+    return asked / len(requests), sum(counted) / len(counted) if counted else None
 
 
 def _unfinished(measured: Iterable[Played]) -> list[Unfinished]:
     found: Counter[str] = Counter()
-    first: dict[str, str] = {}
+    first: dict[str, EpisodeResult] = {}
     for p in measured:
         r = p.result
         if r.outcome is not Outcome.SCORED:
             what = f"{r.outcome}: {r.kind}" if r.kind else str(r.outcome)
             found[what] += 1
-            first.setdefault(what, r.id)
-    return [Unfinished(what, n, first[what]) for what, n in found.most_common()]
+            first.setdefault(what, r)
+    return [Unfinished(what, n, first[what].id, first[what].error) for what, n in found.most_common()]
 
 
 def _failures(requests: Iterable[Request]) -> list[Failure]:

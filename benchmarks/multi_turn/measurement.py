@@ -27,7 +27,7 @@ class Delays(msgspec.Struct, frozen=True):
 
 
 class Lengths(msgspec.Struct, frozen=True):
-    """Tokens of an answered request on average, by the endpoint's own count.
+    """Tokens of an answered request on average, by the endpoint's own count: of those that it counted.
 
     Args:
         prompt: the whole prompt.
@@ -52,6 +52,8 @@ class Part(msgspec.Struct, frozen=True):
         episodes: that ended in it; ``turns``: of a user, whose last request was answered in it.
         in_flight: requests at once, mean over the time; ``most_in_flight``: the most.
         playing: conversations at once, mean over the time.
+        uncounted: answered requests of which the endpoint gave no number of tokens; they are in no number of tokens.
+        lengths: None where it counted none.
     """
 
     seconds: float
@@ -64,6 +66,7 @@ class Part(msgspec.Struct, frozen=True):
     in_flight: float
     most_in_flight: int
     playing: float
+    uncounted: int
     delays: Delays
     lengths: Lengths | None
 
@@ -104,11 +107,12 @@ class Times(msgspec.Struct, frozen=True):
 
 
 class Unfinished(msgspec.Struct, frozen=True):
-    """Measured conversations that were not played to their end; ``example`` is the id of one."""
+    """Measured conversations that were not played to their end; ``example`` is the id of one, ``error`` its message."""
 
     what: str
     episodes: int
     example: str
+    error: str
 
 
 class Failure(msgspec.Struct, frozen=True):

@@ -45,6 +45,11 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
 
     @property
+    def is_counted(self) -> bool:
+        """Whether the endpoint told its tokens: no prompt is without any."""
+        return self.prompt_tokens > 0
+
+    @property
     def ended_at(self) -> float:
         """Unix seconds."""
         return self.started_at + self.latency_s

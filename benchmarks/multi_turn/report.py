@@ -8,6 +8,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from agentflow.errors import StoreError
 from agentflow.report.output import Output
 from agentflow.store import Manifest, read_manifest, read_results
 from agentflow.store.files import write_atomically
@@ -41,9 +42,16 @@ def report(run_dir: Path, console: Console | None = None) -> Measurement:
     console = console or Output()
     measurement = measurement_of(run_dir)
     encoded = msgspec.json.format(msgspec.json.encode(measurement), indent=1)
-    write_atomically(run_dir / JSON, encoded + b"\n")
-    write_atomically(run_dir / PICTURE, picture(measurement).encode())
-    console.print(render(measurement))
+    console.print(render(measurement))  # first: it is there also where nothing can be written
+    try:
+        write_atomically(run_dir / JSON, encoded + b"\n")
+        write_atomically(run_dir / PICTURE, picture(measurement).encode())
+    except StoreError as e:
+        why = getattr(e.__cause__, "strerror", None) or e
+        raise StoreError(
+            f"The table is all there is: {JSON} and {PICTURE} cannot be written into {run_dir} ({why}). Make it "
+            f"writable, or copy it, and report again."
+        ) from e
     for name in (JSON, PICTURE):
         console.print(Text("  ").append(str(run_dir / name)), soft_wrap=True)
     return measurement

@@ -13,6 +13,7 @@ import msgspec
 from agentflow.cli import run
 from agentflow.config import load_config
 from agentflow.controller.launch import run_directory
+from agentflow.errors import UsageError
 from agentflow.store.files import MANIFEST, write_atomically
 
 AGENT = "multi_turn"
@@ -46,7 +47,13 @@ def hold(
     arguments = arguments_of(clients, seed, given, trial)
     run_dir = _directory(arguments)
     file = run_dir.parent / FOLDER / f"{name}.jsonl"
-    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise UsageError(
+            f"The folder {file.parent} cannot be made ({e.strerror or e}): set cluster.fileroot to a folder that can "
+            "be written."
+        ) from e
     write_atomically(file, b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
     code: int = run.command.main([*arguments, "--data", str(file)], prog_name="agentflow run", standalone_mode=False)
     return code, run_dir if (run_dir / MANIFEST).exists() else None
@@ -54,6 +61,6 @@ def hold(
 
 def _directory(arguments: list[str]) -> Path:
     """Where the run will lie."""
-    with run.command.make_context("run", list(arguments)) as context:
+    with run.command.make_context("agentflow run", list(arguments)) as context:
         file, pairs = context.params["config"], [one for one in context.params["arguments"] if "=" in one]
     return run_directory(load_config(file, pairs)[0])

@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,16 +125,21 @@ async def stream(request: web.Request, events: Iterator[dict[str, Any]], pace: P
     """Write events as they come, or all at once where nothing is to be waited for."""
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
+    with suppress(ConnectionError):  # the client left, as it does at Ctrl-C
+        await _write(response, events, pace)
+    return response
+
+
+async def _write(response: web.StreamResponse, events: Iterator[dict[str, Any]], pace: Pace) -> None:
     encoded = (b"data: " + msgspec.json.encode(event) + b"\n\n" for event in events)
     if pace == Pace():
         await response.write(b"".join(encoded) + b"data: [DONE]\n\n")
-        return response
+        return
     await asyncio.sleep(pace.first_s)
     for event in encoded:
         await response.write(event)
         await asyncio.sleep(pace.between_s)
     await response.write(b"data: [DONE]\n\n")
-    return response
 
 
 def main() -> None:

@@ -53,8 +53,8 @@ def _overview(m: Measurement) -> Table:
     row("requests/s", lambda p: _rate(p.rate(p.requests)))
     row("turns/s", lambda p: _rate(p.rate(p.turns)))
     row("episodes/s", lambda p: _rate(p.rate(p.episodes)))
-    row("output tokens/s", lambda p: _rate(p.rate(p.output_tokens)))
-    row("prompt tokens/s", lambda p: _rate(p.rate(p.prompt_tokens)))
+    row("output tokens/s", lambda p: _rate(p.rate(p.output_tokens) if p.lengths else None))
+    row("prompt tokens/s", lambda p: _rate(p.rate(p.prompt_tokens) if p.lengths else None))
     row("requests at once", lambda p: f"{p.in_flight:.1f}, at most {p.most_in_flight}")
     row("episodes at once", lambda p: f"{p.playing:.1f}")
     row("prompt from cache", lambda p: percent(p.lengths.cached_share if p.lengths else None))
@@ -130,9 +130,13 @@ def _facts(m: Measurement) -> Table:
         without = m.whole.requests - m.whole.delays.streamed
         why = "not streamed, empty, or a tool call that the engine held back or could not read"
         grid.add_row("without pieces", f"{without:,} of {m.whole.requests:,} replies: {why}")
+    if m.whole is not None and m.whole.uncounted:
+        which = f"{m.whole.uncounted:,} of {m.whole.requests:,} replies: the endpoint told no usage"
+        grid.add_row("without tokens", Text(f"{which}; they are in no number of tokens, and in no reward", "yellow"))
     grid.add_row("left out", f"{plural(m.warm_up, 'conversation')} of warm-up, {plural(m.retried, 'repeated attempt')}")
     if m.whole is None:
-        grid.add_row("measured", Text("no conversation has come to its end yet", "yellow"))
+        why = "no conversation has come to its end yet" if m.partial else "nothing: no request was made"
+        grid.add_row("measured", Text(why, "yellow"))
     elif m.steady is None:
         grid.add_row(
             "steady", Text("none: too few conversations (--conversations) for the number of clients", "yellow")
@@ -140,8 +144,11 @@ def _facts(m: Measurement) -> Table:
     for number, sentence in enumerate(m.cache):
         grid.add_row("" if number else "cache", sentence)
     for one in m.unfinished:
-        example = Text(f"   such as {one.example}", "dim")
-        grid.add_row("unfinished", Text(f"{plural(one.episodes, 'episode')} {one.what}", "yellow").append_text(example))
+        text = Text(f"{plural(one.episodes, 'episode')} {one.what}", "yellow")
+        text.append(f"   such as {one.example}", "dim")
+        if one.error:
+            text.append("\n").append_text(plain(first_line(one.error, 300)))
+        grid.add_row("unfinished", text)
     for failure in m.failures[:MOST_FAILURES]:
         text = Text(f"{plural(failure.requests, 'request')}: ", "red").append_text(
             plain(first_line(failure.error, 160))

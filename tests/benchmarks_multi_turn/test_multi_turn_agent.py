@@ -14,7 +14,7 @@ from agentflow.workflows.chat import ChatError
 from benchmarks.multi_turn.agent import MultiTurn
 from benchmarks.multi_turn.conversations import rounds
 from benchmarks.multi_turn.running import arguments_of
-from tests.scripted import Answer, Ask, Handler, Server, chat, chat_chunks, scripted, usage
+from tests.scripted import Answer, Ask, Handler, Server, chat, chat_chunks, error, scripted, usage
 
 ROWS = rounds(3, 0, 2, 30, 8, 0, seed=1)
 
@@ -95,6 +95,16 @@ async def test_the_length_is_asked_for_in_the_engines_fields_unless_that_is_turn
         body = server.asks[0].body
     assert (body["max_tokens"], body["stream"], body["stream_options"]) == (8, True, {"include_usage": True})
     assert (body.get("min_tokens"), body.get("ignore_eos")) == ((8, True) if fixed else (None, None))
+
+
+@pytest.mark.asyncio
+async def test_an_endpoint_that_refuses_those_fields_is_named_with_the_way_out() -> None:
+    def refuses(ask: Ask) -> Answer:
+        return error(400, "Unrecognized request argument supplied: ignore_eos")
+
+    async with served(refuses) as (server, client):
+        with pytest.raises(ChatError, match=r"--agent-arg fixed_length=false.*answered 400"):
+            await play(MultiTurn(tokens_per_word=1.0), ROWS[0], server, client)
 
 
 @pytest.mark.asyncio

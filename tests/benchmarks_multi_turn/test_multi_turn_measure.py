@@ -162,7 +162,7 @@ def test_the_parts_add_up_whatever_they_are(drawn: list[tuple[float, float, floa
 def test_errors_and_unfinished_episodes_are_counted_and_shown() -> None:
     refused = [request(1, 0.0), request(2, 2.0, error="the context is full")]
     played = [
-        episode("a", 0.0, 3.0, refused, outcome=Outcome.FAILED, reward=None, kind=Kind.CONTEXT_OVERFLOW),
+        episode("a", 0.0, 3.0, refused, outcome=Outcome.FAILED, reward=None, kind=Kind.CONTEXT_OVERFLOW, error="Full."),
         episode("b", 0.0, 9.0, [], outcome=Outcome.LOST, reward=None, kind=Kind.UNREACHABLE),
         episode("c", 0.0, 4.0, [request(1, 0.0), request(2, 2.0)]),
     ]
@@ -182,11 +182,33 @@ def test_errors_and_unfinished_episodes_are_counted_and_shown() -> None:
         "the context is full",
         "1 episode lost: unreachable",
         "1 episode failed: context_overflow",
+        "Full.",
         "+ 1 error",
     ):
         assert part in text
     assert m.whole.delays.latency is not None
     assert m.whole.delays.latency.p99 == 1.0, "an error's latency is no reply's"
+
+
+def test_what_the_endpoint_does_not_count_is_no_zero() -> None:
+    said = {"input_tokens_asked": 90.0}
+    silent = request(1, 0.0, prompt_tokens=0, completion_tokens=0)
+    m = measure([episode("a", 0.0, 1.0, [silent], metrics=said)], 1)
+    assert m.whole is not None
+    assert (m.whole.requests, m.whole.uncounted, m.whole.lengths, m.input_measured) == (1, 1, None, None)
+    text = shown(m)
+    assert "1 of 1 replies: the endpoint told no usage" in text
+    assert [line.split()[-1] for line in text.splitlines() if "tokens/s" in line] == ["–", "–"]
+    counted = request(1, 0.0, prompt_tokens=100, completion_tokens=20)
+    both = measure([episode("a", 0.0, 1.0, [silent]), episode("b", 0.0, 1.0, [counted])], 2)
+    assert both.whole is not None
+    assert both.whole.lengths is not None
+    assert (both.whole.uncounted, both.whole.lengths.prompt, both.whole.lengths.output) == (1, 100.0, 20.0)
+
+
+def test_a_run_that_is_over_without_a_request_does_not_say_yet() -> None:
+    m = measure([episode("a", 0.0, 1.0, [], outcome=Outcome.FAILED, reward=None, kind=Kind.EXCEPTION)], 1)
+    assert "nothing: no request was made" in shown(m)
 
 
 def test_a_stopped_run_says_partial_in_table_and_picture() -> None:

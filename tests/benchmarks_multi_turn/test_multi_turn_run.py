@@ -199,6 +199,17 @@ def test_another_agents_run_has_a_report_as_well(multi_turn: CommandLine, agentf
     assert "tools, harness" in done.out
 
 
+def test_where_nothing_can_be_written_the_table_is_still_printed(multi_turn: CommandLine) -> None:
+    with scripted_endpoint() as url:
+        done = multi_turn("rounds", *SMALL, "--base-url", url, "trial_name=t")
+    assert done.code == 0, done.out + done.err
+    (run_dir(multi_turn) / ".serving.json.new").mkdir()
+    again = multi_turn("report", "runs/agentflow/t")
+    assert again.code == 1
+    assert "requests/s" in again.out
+    assert again.err.startswith("Error: The table is all there is: serving.json and serving.svg cannot be written into")
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -206,6 +217,8 @@ def test_another_agents_run_has_a_report_as_well(multi_turn: CommandLine, agentf
         (("vllm", "nowhere.json"), "nowhere.json cannot be read"),
         (("rounds", "--clients", "0"), "--clients"),
         (("rounds", "--no-such-option"), "no-such-option"),
+        (("rounds", "--data", "mine.jsonl"), "--data has no place here"),
+        (("rounds", "cluster.fileroot=/proc/nowhere"), "set cluster.fileroot to a folder that can be written"),
         (("bfcl", "--category", "simple"), "There is no category 'simple'"),
     ],
 )

@@ -16,6 +16,13 @@ from agentflow.cli.signals import UNHEARD_S
 from tests.e2e.conftest import AGENTS, CommandLine, lines, ours, until
 
 RowsFile = Callable[..., Path]
+HANGS = """
+import time
+
+def hangs(results, run_dir):
+    (run_dir / "hanging").touch()
+    time.sleep(3600)
+"""
 
 
 def arguments(data: Path, url: str, *more: str, agent: str = "Slow") -> list[str]:
@@ -203,3 +210,33 @@ def test_a_resume_from_another_directory_plays_where_the_run_was_begun(
     assert f"In {here}" in done.out
     written = lines(here / "runs/agentflow/t/episodes.jsonl")
     assert [(e["outcome"], e["reward"]) for e in written] == [("scored", 0.5)] * 4
+
+
+def test_ctrl_c_while_a_metric_function_hangs_ends_it_and_saves_the_summary_without_it(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    (agentflow.cwd / "own.py").write_text(HANGS)
+    controller = agentflow.background(*arguments(rows(2), endpoint, agent="Plain"), "--run-metric", "own.py:hangs")
+    until((agentflow.cwd / "runs/agentflow/t/hanging").exists, "the call of the function")
+    controller.send_signal(signal.SIGINT)
+    out, _ = controller.communicate(timeout=60)
+    assert controller.returncode == 130, out
+    assert "hangs         – it was stopped before it was done; agentflow show computes it." in out
+    assert "2 scored" in out
+    assert (agentflow.cwd / "runs/agentflow/t/summary.json").exists()
+    until(lambda: not ours(str(agentflow.cwd)), "the end of every process of the run")
+
+
+def test_a_second_ctrl_c_while_a_metric_function_hangs_ends_the_command_without_a_traceback(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    (agentflow.cwd / "own.py").write_text(HANGS)
+    controller = agentflow.background(*arguments(rows(2), endpoint, agent="Plain"), "--run-metric", "own.py:hangs")
+    until((agentflow.cwd / "runs/agentflow/t/hanging").exists, "the call of the function")
+    controller.send_signal(signal.SIGINT)
+    said(controller, "Stopping")
+    controller.send_signal(signal.SIGINT)
+    out, _ = controller.communicate(timeout=60)
+    assert controller.returncode == 130
+    assert "Traceback" not in out
+    until(lambda: not ours(str(agentflow.cwd)), "the end of every process of the run")

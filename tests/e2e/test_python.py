@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentflow import BlockingController, Config, Controller, evaluate, evaluate_sync, load_config, tabulate_stats
-from agentflow.errors import AgentLoadError, WaitTimeoutError
+from agentflow.errors import AgentLoadError, UsageError, WaitTimeoutError
 from agentflow.store import read_attempts
 from tests.e2e.conftest import ROOT
 from tests.e2e.played_agents import Quick, Slow
@@ -202,3 +202,9 @@ def test_a_script_without_a_main_guard_that_defines_its_own_class(tmp_path: Path
         timeout=120,
     )
     assert "reward 0.25 True" in done.stdout, done.stderr
+
+
+@pytest.mark.asyncio
+async def test_a_function_in_place_of_a_path_is_one_sentence_and_nothing_is_played(config: Config) -> None:
+    with pytest.raises(UsageError, match=r"^run_metric=.* cannot be kept with the run: give a function by its path"):
+        await evaluate(Quick, ROWS, config=config, run_metric=[len])

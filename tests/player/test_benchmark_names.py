@@ -16,7 +16,7 @@ class Hanoi:
     dataset = "hanoi:easy"
     group_by = ("discs",)
     headline = "pass^k"
-    roles = ("user", 7)
+    roles = ("user",)
 
     async def run(self, data):
         return 1.0

@@ -210,6 +210,25 @@ def test_what_run_takes_is_told_by_its_signature(write: Write) -> None:
         ("class A:\n    async def run(self, data): yield 1\n", "agent.py", {}, "'run' has to return the reward"),
         ("A = 3\n", "agent.py:A", {}, "neither a class with 'run'"),
         (
+            "class A:\n    roles = {'user': 1}\n    def run(self, data): ...\n",
+            "agent.py",
+            {},
+            "agent:A has roles = {'user': 1}, which is no tuple or list of names: write roles = ",
+        ),
+        (
+            "class A:\n    group_by = ('level', 7)\n    def run(self, data): ...\n",
+            "agent.py",
+            {},
+            "agent:A has group_by = ('level', 7), which is no tuple or list of names",
+        ),
+        (
+            "class A:\n    headline = 'pass@k'\n    def run(self, data): ...\n",
+            "agent.py",
+            {},
+            "agent:A has headline = 'pass@k': 'pass^k' is the only one that can be chosen.",
+        ),
+        ("class A:\n    def run(self, data): ...\n", "agent.py:Other", {}, "no class or function 'Other': it has A."),
+        (
             "class A:\n    def __init__(self): raise ValueError('no key')\n    def run(self, data): ...",
             "agent.py",
             {},
@@ -244,8 +263,3 @@ def test_an_import_error_inside_the_agent_is_not_taken_for_a_wrong_name(write: W
     write("pkg/mod.py", "import pkg.missing\nclass Agent:\n    def run(self, data): ...")
     assert "pkg.mod cannot be imported" in refusal("pkg.mod:Agent") or "pkg/mod.py:1" in refusal("pkg.mod:Agent")
     assert "pkg/mod.py:1" in refusal("pkg.mod.Agent")
-
-
-def test_a_headline_that_there_is_not_is_refused(write: Write) -> None:
-    write("agent.py", MATH_AGENT.replace("class MathAgent:", "class MathAgent:\n    headline = 'pass^4'\n"))
-    assert "headline is 'pass^4', and it can be 'pass^k' or 'reward'" in refusal("agent.py")

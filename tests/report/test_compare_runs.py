@@ -9,7 +9,7 @@ import pytest
 
 from agentflow.channel.messages import AgentInfo
 from agentflow.episode import EpisodeResult, Outcome
-from agentflow.errors import StoreError
+from agentflow.errors import NotARunError, StoreError
 from agentflow.report import compare_runs
 from agentflow.store import DataInfo, Manifest, Rules
 from agentflow.store.files import EPISODES
@@ -60,6 +60,19 @@ def test_a_run_that_is_not_over_is_called_partial(tmp_path, printed):
     a = stored(tmp_path / "a", {"p": 0.0, "q": 1.0}, ids=("p", "q"))
     b = stored(tmp_path / "b", {"p": 1.0}, ids=("p", "q"))
     assert "PARTIAL, 1 episode owed" in printed(compare_runs, a, b, width=140)
+
+
+def test_a_run_against_itself_is_said_to_be_one(tmp_path, printed):
+    a = stored(tmp_path / "a", {"p": 0.0, "q": 1.0})
+    b = stored(tmp_path / "b", {"p": 0.0, "q": 1.0})
+    assert "A and B are the same run" in printed(compare_runs, a, tmp_path / "b" / ".." / "a", width=140)
+    assert "A and B are the same run" not in printed(compare_runs, a, b, width=140)
+
+
+def test_a_file_in_place_of_a_run_is_a_mistake_of_usage(tmp_path):
+    (tmp_path / "rows.jsonl").touch()
+    with pytest.raises(NotARunError, match="is not a run directory"):
+        compare_runs(tmp_path / "rows.jsonl", tmp_path / "rows.jsonl")
 
 
 def test_runs_that_have_nothing_in_common_have_no_difference(tmp_path, printed):

@@ -137,8 +137,16 @@ def test_rewards_that_are_not_0_or_1_have_their_mean_as_the_headline_whatever_th
     assert "pass^" not in text
 
 
+def test_of_very_many_own_metrics_the_table_shows_some_and_says_so(printed):
+    own = OwnMetrics({}, {f"k{n}": float(n) for n in range(1000)}, {})
+    text = printed(final_table, msgspec.structs.replace(summarize(scored(2), Scoring()), own=own), Path("r"), width=100)
+    assert "k39 " in text
+    assert "k40 " not in text
+    assert "960 more numbers of your own: in summary.json" in text
+
+
 def test_own_metrics_stand_in_the_table_and_so_does_why_one_is_missing(printed):
-    own = OwnMetrics({"spread": item_mean([[0.0], [1.0]])}, {"hardest": 0.25}, {"own.py:words": "it raised."})
+    own = OwnMetrics({"spread": item_mean([[0.0], [1.0]])}, {"hardest": 0.25}, {"words": "it raised."})
     summary = msgspec.structs.replace(summarize(scored(2), Scoring()), own=own)
     text = printed(final_table, summary, Path("r"), width=100)
     assert "spread        0.500   95 % CI" in text.replace("  ", "  ")

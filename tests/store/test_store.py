@@ -17,6 +17,7 @@ import pytest
 from agentflow.episode import Outcome
 from agentflow.errors import RunExistsError, RunLockedError, StoreError, UsageError
 from agentflow.store import Store, read_attempts, read_calls, read_manifest, read_results
+from agentflow.store.files import SUMMARY, write_atomically
 
 
 def add_to(path, data):
@@ -360,6 +361,9 @@ async def test_a_disk_without_room_is_one_sentence(tmp_path, manifest, result):
         assert written
         assert read_results(mount / "run") == written
         assert all(read_calls(mount / "run", r)[0]["episode"] == r.id for r in written)
+        with pytest.raises(StoreError, match="No space left on device"):
+            write_atomically(mount / "run" / SUMMARY, b"x" * 10_000_000)
+        assert not list((mount / "run").glob(f".{SUMMARY}*")), "nothing half written is kept"
     finally:
         run_command("umount", str(mount))
 

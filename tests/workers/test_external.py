@@ -73,6 +73,8 @@ async def test_several_models_are_listed_and_one_must_be_chosen() -> None:
         assert (await probe(url, "", "b", TIMEOUT_S)).model == "b"
         with pytest.raises(UsageError, match="does not serve c, but a, b"):
             await probe(url, "", "c", TIMEOUT_S)
+        with pytest.raises(UsageError, match=r"choose one with roles\.judge\.model=NAME\."):
+            await probe(url, "", "c", TIMEOUT_S, role="judge")
 
 
 async def test_without_a_list_of_models_one_must_be_named() -> None:

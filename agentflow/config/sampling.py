@@ -71,6 +71,9 @@ class Role(Section):
                 f"names a model ({self.model}) and no base_url: give the endpoints that serve it, or leave the model "
                 "out, and the workers of the default role play it"
             )
+        idle = sorted(name for name in NOT_SENT if getattr(self.gconfig, name) is not None)
+        if idle:
+            raise ValueError(f"has gconfig.{idle[0]}, which does nothing for a role: leave it out")
         return self
 
     @property

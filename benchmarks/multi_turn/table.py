@@ -132,7 +132,7 @@ def _facts(m: Measurement) -> Table:
         grid.add_row("without pieces", f"{without:,} of {m.whole.requests:,} replies: {why}")
     if m.whole is not None and m.whole.uncounted:
         which = f"{m.whole.uncounted:,} of {m.whole.requests:,} replies: the endpoint told no usage"
-        grid.add_row("without tokens", Text(f"{which}; they are in no number of tokens, and in no reward", "yellow"))
+        grid.add_row("without tokens", Text(f"{which}; they are in no number of tokens", "yellow"))
     grid.add_row("left out", f"{plural(m.warm_up, 'conversation')} of warm-up, {plural(m.retried, 'repeated attempt')}")
     if m.whole is None:
         why = "no conversation has come to its end yet" if m.partial else "nothing: no request was made"

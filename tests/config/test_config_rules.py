@@ -223,3 +223,11 @@ def test_importing_the_configuration_imports_nothing_heavy() -> None:
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "pydantic" in modules
     assert not {"omegaconf", "antlr4", "openai", "numpy"} & set(modules)
+
+
+@pytest.mark.parametrize("key", ["n_samples=3", "lora_name=mine", "max_tokens=99"])
+def test_sampling_that_does_nothing_for_a_role_is_refused(key: str) -> None:
+    name = key.partition("=")[0]
+    with pytest.raises(ConfigError, match=rf"roles\.user has gconfig\.{name}, which does nothing for a role"):
+        load_config(None, [f"roles.user.gconfig.{key}"])
+    load_config(None, ["roles.user.gconfig.temperature=0", f"gconfig.{key}"])

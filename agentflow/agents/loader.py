@@ -17,7 +17,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,12 +25,12 @@ from typing import Any
 
 import cloudpickle
 
+from agentflow.agents import attributes
 from agentflow.agents.adapter import OFFERED, takes
 from agentflow.agents.importing import Found, ImportRefusedError, attribute, find, near
 from agentflow.agents.sources import fingerprint, where
 from agentflow.channel.messages import AgentInfo, AgentSpec
 from agentflow.errors import AgentLoadError, UsageError
-from agentflow.metrics.at_k import PASS_HAT
 
 Run = Callable[..., Any]
 
@@ -96,10 +95,10 @@ def check_agent(imported: ImportedAgent) -> LoadedAgent:
         label,
         _is_async(run),
         modules,
-        dataset=_dataset(target, imported.roots[0]),
-        group_by=_names(target, "group_by", label),
-        headline=_headline(target, label),
-        roles=_names(target, "roles", label),
+        dataset=attributes.dataset(target, imported.roots[0]),
+        group_by=attributes.names(target, "group_by", label),
+        headline=attributes.headline(target, label),
+        roles=attributes.names(target, "roles", label),
     )
     return LoadedAgent(info, new, wanted)
 
@@ -109,39 +108,6 @@ def _arguments(spec: AgentSpec, label: str) -> dict[str, Any]:
         return {**spec.kwargs, **{name: cloudpickle.loads(pickled) for name, pickled in spec.objects.items()}}
     except Exception as e:
         raise AgentLoadError(f"The arguments given to {label} cannot be unpickled in a runner: {_said(e)}.") from e
-
-
-def _dataset(target: object, folder: Path) -> str:
-    """What the attribute ``dataset`` names: a file beside the agent's own, or whatever ``--data`` takes."""
-    named = getattr(target, "dataset", None)
-    if not isinstance(named, str | os.PathLike):
-        return ""
-    beside = folder / named
-    return str(beside) if beside.is_file() else os.fspath(named)
-
-
-def _names(target: object, attribute: str, label: str) -> tuple[str, ...]:
-    """The names that an attribute lists, or the one that it is: columns of ``group_by``, model roles of ``roles``."""
-    named = getattr(target, attribute, ())
-    if callable(named) or isinstance(named, property):  # a method of the user's own that happens to be called so
-        return ()
-    listed = (named,) if isinstance(named, str) else named
-    if not isinstance(listed, tuple | list) or not all(isinstance(n, str) and n for n in listed):
-        raise AgentLoadError(
-            f"{label} has {attribute} = {named!r}, which is no tuple or list of names: write {attribute} = "
-            '("one", "other").'
-        )
-    return tuple(listed)
-
-
-def _headline(target: object, label: str) -> str:
-    """What the attribute ``headline`` says: ``pass^k``, or nothing for the mean reward."""
-    named = getattr(target, "headline", "")
-    if not isinstance(named, str) or named == "":
-        return ""
-    if named != PASS_HAT:
-        raise AgentLoadError(f"{label} has headline = {named!r}: {PASS_HAT!r} is the only one that can be chosen.")
-    return named
 
 
 def _target(spec: AgentSpec) -> tuple[object, str, Path | None]:

@@ -32,8 +32,9 @@ def compare_runs(a: Path, b: Path, console: Console | None = None) -> None:
     rows = named_rows()
     for name, run, manifest, ended in (("A", a, ours, in_a), ("B", b, theirs, in_b)):
         owed = summarize(ended, scoring_of(manifest)).owed
+        samples = f"   {manifest.rules.n_samples} samples" if manifest.rules.n_samples > 1 else ""
         partial = f"   PARTIAL, {plural(owed, 'episode')} owed" if owed else ""
-        row(rows, name, plain(f"{title_of(manifest)}   {run}").append(partial, "yellow"))
+        row(rows, name, plain(f"{title_of(manifest)}{samples}   {run}").append(partial, "yellow"))
     if a.resolve() == b.resolve():
         row(rows, "", plain("A and B are the same run", "yellow"))
     for line in unlike(ours, theirs):

@@ -6,7 +6,6 @@ Only the parts that need nothing but ``mpmath`` are imported: its requirements a
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import importlib.util
 import os
 import tempfile
@@ -18,6 +17,7 @@ from typing import Any
 import msgspec
 
 from agentflow.errors import UsageError
+from benchmarks.pinned import require_pinned
 
 NAME = "bfcl-eval"
 VERSION = (
@@ -31,14 +31,7 @@ _PROMPTS = "bfcl_eval.constants.default_prompts"
 
 def require() -> None:
     """Raises UsageError where the package is not installed, or not in the version that this code was checked with."""
-    try:
-        installed = importlib.metadata.version(NAME)
-    except importlib.metadata.PackageNotFoundError as e:
-        raise UsageError(f"BFCL's data and checker are not installed: run {INSTALL}.") from e
-    if installed != VERSION:
-        raise UsageError(
-            f"{NAME} {installed} is installed, and its scores are comparable only at {VERSION}: {INSTALL}."
-        )
+    require_pinned(NAME, VERSION, what="BFCL's data and checker", install=INSTALL)
     try:
         importlib.import_module("mpmath")
     except ImportError as e:

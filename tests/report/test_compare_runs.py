@@ -56,10 +56,14 @@ def test_of_many_items_the_most_worse_and_the_most_better_are_listed(tmp_path, p
     assert "and 9 more that changed" in text  # i10 is as it was
 
 
-def test_a_run_that_is_not_over_is_called_partial(tmp_path, printed):
+def test_a_run_that_is_not_over_is_called_partial_and_one_of_several_samples_says_so(tmp_path, printed):
     a = stored(tmp_path / "a", {"p": 0.0, "q": 1.0}, ids=("p", "q"))
-    b = stored(tmp_path / "b", {"p": 1.0}, ids=("p", "q"))
-    assert "PARTIAL, 1 episode owed" in printed(compare_runs, a, b, width=140)
+    b = stored(tmp_path / "b", {"p": 1.0}, ids=("p", "q"), n_samples=2)
+    first, second = (line for line in printed(compare_runs, a, b, width=160).splitlines() if "MathAgent" in line)
+    assert "PARTIAL" not in first
+    assert "samples" not in first
+    assert "2 samples" in second
+    assert "PARTIAL, 3 episodes owed" in second
 
 
 def test_a_run_against_itself_is_said_to_be_one(tmp_path, printed):

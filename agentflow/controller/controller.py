@@ -16,7 +16,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
-import msgspec
 
 from agentflow.agents.spec import agent_spec
 from agentflow.channel.client import Address
@@ -28,6 +27,7 @@ from agentflow.controller.board import Work
 from agentflow.controller.conductor import END_MARGIN_S, Conductor
 from agentflow.controller.control import LOOPBACK, listen
 from agentflow.controller.manifest import manifest_of
+from agentflow.controller.own import with_own
 from agentflow.controller.runners import Runners
 from agentflow.controller.submissions import Submitted
 from agentflow.controller.workers import Workers, existing_endpoints
@@ -35,8 +35,7 @@ from agentflow.datasets import rows_dataset
 from agentflow.episode import EpisodeResult, Item
 from agentflow.errors import AgentLoadError, WaitTimeoutError
 from agentflow.metrics import Scoring, Summary, stats, summarize
-from agentflow.metrics.functions import TIMEOUT_S as METRIC_TIMEOUT_S
-from agentflow.metrics.functions import Functions, check_functions, own_metrics
+from agentflow.metrics.functions import Functions, check_functions
 from agentflow.schedulers import make_scheduler
 from agentflow.schedulers.base import Scheduler
 from agentflow.store import Manifest, Store, counted, owed
@@ -45,7 +44,6 @@ log = logging.getLogger(__name__)
 
 WAIT_TIMEOUT_S = 7 * 24 * 3600.0  # the default of AReaL's wait()
 STOP_GRACE_S = 5.0
-QUIET_S = 5.0  # that metric functions may take without a word
 HEARTBEAT_S = 60.0  # native code may hold a runner's GIL for a while; only a dead TCP connection is to be found
 
 
@@ -85,7 +83,7 @@ class Controller(Conductor):
         on_message: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(config, run_dir or launch.run_directory(config), on_result, on_message)
-        self._functions = Functions(config.item_metrics, config.run_metrics, os.getcwd())
+        self.functions = Functions(config.item_metrics, config.run_metrics, os.getcwd())
         self._manifest = manifest or manifest_of(config)
         self._resume = resume
         self._stack = AsyncExitStack()
@@ -107,8 +105,8 @@ class Controller(Conductor):
 
     async def _open(self) -> None:
         self._failure = None
-        if self._functions:
-            await check_functions(self._functions)
+        if self.functions:
+            await check_functions(self.functions)
         enter = self._stack.enter_async_context
         opened = Store.open(self.run_dir) if self._resume else Store.create(self.run_dir, self._manifest)
         self._store = await enter(opened)
@@ -226,34 +224,20 @@ class Controller(Conductor):
             "lost, call wait again."
         )
 
-    async def summary(
-        self, item_ids: Sequence[str] = (), headline: str = "", cut: anyio.CancelScope | None = None
-    ) -> Summary:
-        """All metrics over what is stored now.
+    def summary(self, item_ids: Sequence[str] = (), headline: str = "") -> Summary:
+        """All metrics over what is stored now, but for the user's own functions.
 
         Args:
             item_ids: the items of the run; all that there are results of when not given.
             headline: what the agent wants to be quoted by.
-            cut: when it is cancelled, metric functions that are not done are left out.
         """
         rollout, n_samples = self.config.rollout, self.config.n_samples
         scoring = Scoring(rollout.failed_reward, rollout.reward_range, n_samples, len(item_ids) or None, headline)
-        summary = summarize(counted(self._store.results.values(), item_ids, n_samples), scoring)
-        if self._functions:
-            async with background() as tasks:
-                tasks.start_soon(self._name_the_wait)
-                own = await own_metrics(self.run_dir, self._functions, cut=cut)
-            summary = msgspec.structs.replace(summary, own=own)
-        return summary
-
-    async def _name_the_wait(self) -> None:
-        await anyio.sleep(QUIET_S)
-        names = ", ".join((*self._functions.of_item, *self._functions.of_run))
-        self._on_message(f"Computing {names}, which may take {METRIC_TIMEOUT_S:.0f} s each.")
+        return summarize(counted(self._store.results.values(), item_ids, n_samples), scoring)
 
     async def export_stats(self) -> dict[str, float]:
         """A flat dict of metrics: ``reward``, ``reward/stderr``, ``pass@1``, ``episodes/scored``, ..."""
-        return stats(await self.summary())
+        return stats(await with_own(self.summary(), self.run_dir, self.functions, self._on_message))
 
     # --- for the evaluation of a whole data set ---
 

@@ -22,6 +22,7 @@ from agentflow.controller.items import Data, check_group_by, open_items, work_of
 from agentflow.controller.launch import run_directory
 from agentflow.controller.manifest import manifest_of
 from agentflow.controller.options import overrides_of
+from agentflow.controller.own import with_own
 from agentflow.datasets import Dataset
 from agentflow.episode import EpisodeResult
 from agentflow.errors import ResumeRefusedError, RunExistsError, RunLockedError, UsageError
@@ -34,6 +35,7 @@ from agentflow.store import (
     model_fingerprint,
     owed,
     read_manifest,
+    write_summary,
 )
 from agentflow.workflows.ready_made import is_ready_made, with_reward
 
@@ -180,20 +182,25 @@ async def _play(
         async with background() as tasks:
             tasks.start_soon(_stop_when_asked, controller, watcher)
             await controller.finished()
-        cut = anyio.CancelScope()
-        async with background() as tasks:
-            tasks.start_soon(_cut_when_asked, cut, watcher)
-            summary = await controller.summary(dataset.ids, info.headline, cut)
-        await controller.store.write_summary(msgspec.to_builtins(summary))
-        still_owed = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)
-        return Evaluation(
-            run_dir=controller.run_dir,
-            summary=summary,
-            stats=stats(summary),
-            complete=not still_owed,
-            interrupted=watcher.stop.is_set() and (bool(still_owed) or cut.cancelled_caught),
-            results=tuple(counted(controller.store.results.values(), dataset.ids, config.n_samples)),
-        )
+        summary = controller.summary(dataset.ids, info.headline)
+        where, results = controller.store.run_dir, controller.store.results
+        await write_summary(where, summary)
+    # From here on the machines are free again; metric functions may take their time.
+    cut = anyio.CancelScope()
+    async with background() as tasks:
+        tasks.start_soon(_cut_when_asked, cut, watcher)
+        summary = await with_own(summary, where, controller.functions, watcher.on_message, cut)
+    if controller.functions:
+        await write_summary(where, summary)
+    still_owed = owed(results, dataset.ids, config.n_samples, seed=config.seed)
+    return Evaluation(
+        run_dir=controller.run_dir,
+        summary=summary,
+        stats=stats(summary),
+        complete=not still_owed,
+        interrupted=watcher.stop.is_set() and (bool(still_owed) or cut.cancelled_caught),
+        results=tuple(counted(results.values(), dataset.ids, config.n_samples)),
+    )
 
 
 async def _stop_when_asked(controller: Controller, watcher: Watcher) -> None:

@@ -6,6 +6,7 @@ from agentflow.store.provenance import git_state, model_fingerprint, package_ver
 from agentflow.store.reader import read_attempts, read_results
 from agentflow.store.resume import counted, differences, owed, unlike
 from agentflow.store.store import Store, discard_unused
+from agentflow.store.summary import write_summary
 from agentflow.store.traces import read_calls
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "read_manifest",
     "read_results",
     "unlike",
+    "write_summary",
 ]

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Self
 
 import anyio
 import msgspec
@@ -22,11 +22,9 @@ from agentflow.store.files import (
     LOCK,
     LOGS,
     MANIFEST,
-    SUMMARY,
     TOOLS,
     TRACES,
     sync_directory,
-    write_atomically,
     write_error,
 )
 from agentflow.store.lock import RunLock
@@ -144,11 +142,6 @@ class Store:
             raise StoreError(f"The tool list {hash} is no JSON: {e}") from e
         self._tool_lists.add(hash)
         self._writer.add_tool_list(hash, line)
-
-    async def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Write or replace ``summary.json``. Raises StoreError."""
-        text = msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n"
-        await to_thread.run_sync(write_atomically, self.run_dir / SUMMARY, text)
 
     async def write_manifest(self, manifest: Manifest) -> None:
         """Replace ``run.json``, for a resume with more items or samples. Raises StoreError."""

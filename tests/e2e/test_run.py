@@ -86,6 +86,26 @@ def test_metrics_of_the_users_own_stand_in_the_table_and_in_the_files_and_one_th
     assert re.search(r"played +6.000", later.out)
 
 
+STILL_THERE = """
+import os, psutil
+
+def runners(results):
+    family = psutil.Process(os.getppid()).children(recursive=True)
+    return sum("agentflow.runner.main" in p.cmdline() for p in family)
+"""
+
+
+def test_runners_have_ended_before_metric_functions_take_their_time(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    (agentflow.cwd / "own.py").write_text(STILL_THERE)
+    run = ("run", f"{AGENTS}:Quick", "--data", str(rows(2)), "--base-url", endpoint, "trial_name=t")
+    done = agentflow(*run, "--run-metric", "own.py:runners")
+    assert done.code == 0, done.out + done.err
+    own = json.loads((run_dir(agentflow.cwd) / "summary.json").read_text())["own"]
+    assert own["of_run"] == {"runners": 0.0}
+
+
 def test_a_metric_that_cannot_be_imported_is_refused_before_anything_is_played(
     agentflow: CommandLine, endpoint: str, rows: RowsFile
 ) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from agentflow.episode import Outcome
 from agentflow.errors import RunExistsError, RunLockedError, StoreError, UsageError
-from agentflow.store import Store, read_attempts, read_calls, read_manifest, read_results
+from agentflow.store import Store, read_attempts, read_calls, read_manifest, read_results, write_summary
 from agentflow.store.files import SUMMARY, write_atomically
 
 
@@ -150,7 +150,7 @@ async def test_an_agent_that_changes_the_working_directory_does_not_move_the_run
     async with Store.create(Path("run"), manifest) as store:
         monkeypatch.chdir("/")
         await store.append(result("a"))
-        await store.write_summary({})
+        await write_summary(store.run_dir, {})
     assert {p.name for p in (tmp_path / "run").iterdir()} == {
         "run.json", "episodes.jsonl", "traces.jsonl", "tools.jsonl", "logs", "summary.json",
     }  # fmt: skip
@@ -401,8 +401,8 @@ async def test_the_manifest_is_readable_and_holds_what_json_cannot_say_as_text(t
 @pytest.mark.asyncio
 async def test_the_summary_is_replaced_as_a_whole(tmp_path, manifest):
     async with Store.create(tmp_path / "run", manifest) as store:
-        await store.write_summary({"reward": 0.25})
-        await store.write_summary({"reward": 0.5})
+        await write_summary(store.run_dir, {"reward": 0.25})
+        await write_summary(store.run_dir, {"reward": 0.5})
     assert json.loads((tmp_path / "run" / "summary.json").read_text()) == {"reward": 0.5}
     assert not [p for p in (tmp_path / "run").iterdir() if p.name.startswith(".")]
 

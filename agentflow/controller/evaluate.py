@@ -18,7 +18,7 @@ from agentflow.channel.messages import AgentInfo, AgentSpec
 from agentflow.config import Config, load_config
 from agentflow.controller.background import background
 from agentflow.controller.controller import Controller
-from agentflow.controller.items import Data, check_group_by, open_items, work_of
+from agentflow.controller.items import Data, check_group_by, check_roles, open_items, work_of
 from agentflow.controller.launch import run_directory
 from agentflow.controller.manifest import manifest_of
 from agentflow.controller.options import overrides_of
@@ -174,6 +174,7 @@ async def _play(
                 manifest, run_id=begun.run_id, created_at=begun.created_at, command=begun.command, cwd=begun.cwd
             )
         check_group_by(config.valid_dataset.group_by, dataset.raw(0), dataset.source)
+        check_roles(config.roles, info)
         await controller.store.write_manifest(manifest)
         columns = config.valid_dataset.group_by or info.group_by
         debt = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)
@@ -185,6 +186,9 @@ async def _play(
         summary = controller.summary(dataset.ids, info.headline)
         where, results = controller.store.run_dir, controller.store.results
         await write_summary(where, summary)
+    if summary.roles:
+        for role in config.roles.keys() - summary.roles.keys():
+            watcher.on_message(f"No call asked for the role {role}: does the agent call model={role!r}?")
     # From here on the machines are free again; metric functions may take their time.
     cut = anyio.CancelScope()
     async with background() as tasks:

@@ -77,3 +77,11 @@ def check_group_by(columns: Sequence[str], row: Mapping[str, Any], source: str) 
             near = get_close_matches(name, row, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"its columns are {', '.join(row)}."
             raise UsageError(f"--group-by {name} (valid_dataset.group_by): {source} has no such column; {hint}")
+
+
+def check_roles(configured: Iterable[str], agent: AgentInfo) -> None:
+    """Raises UsageError for a role that is nearly one of those that the agent asks for."""
+    for name in configured:
+        near = get_close_matches(name, agent.roles, n=1)
+        if name not in agent.roles and near:
+            raise UsageError(f"roles.{name}: {agent.name} asks for no such role; did you mean roles.{near[0]}?")

@@ -63,8 +63,9 @@ def item_mean(values_by_item: Iterable[Sequence[float]], value_range: tuple[floa
 
     Args:
         values_by_item: the values of each item's episodes; items without any are left out.
-        value_range: smallest and largest possible value. None: not known; then nothing is cut, and equal item means
-            have no interval. Values of 0 and 1 are a proportion only where the range is (0, 1) or not known.
+        value_range: smallest and largest possible value. None: not known; then equal item means have no interval, and
+            where no value is negative, nor is the interval. Values of 0 and 1 are a proportion where the range is
+            (0, 1), or where it is not known and both occur: durations and counts may be all 0 as well.
     """
     groups = [values for values in values_by_item if values]
     episodes = sum(map(len, groups))
@@ -77,10 +78,12 @@ def item_mean(values_by_item: Iterable[Sequence[float]], value_range: tuple[floa
         return ItemMean(1, episodes, mean)
     stderr = math.sqrt(math.fsum((m - mean) ** 2 for m in means) / (n - 1) / n)
     interval: Interval | None
-    if value_range in (None, (0.0, 1.0)) and all(value in (0.0, 1.0) for values in groups for value in values):
+    seen = {value for values in groups for value in values}
+    if seen <= {0.0, 1.0} and (value_range == (0.0, 1.0) or (value_range is None and len(seen) == 2)):
         interval, method = _wilson(mean, stderr, n, episodes), "wilson"
     elif min(means) < max(means):
-        interval, method = _student(mean, stderr, means, value_range), "student_t"
+        open_ended = (0.0, math.inf) if min(seen) >= 0 else None
+        interval, method = _student(mean, stderr, means, value_range or open_ended), "student_t"
     elif value_range is not None:
         interval, method = _zero_variance(mean, n, value_range), "zero_variance"
     else:

@@ -134,8 +134,15 @@ def _passing(passes: list[list[float]], n_samples: int, estimate: Callable[[int,
 
 def _kinds(ended: Iterable[EpisodeResult]) -> list[KindCount]:
     without_number = (Outcome.FAILED, Outcome.LOST)
-    found = _count(((r.outcome, r.kind), r.id) for r in ended if r.outcome in without_number)
-    return [KindCount(outcome, kind, n, example) for (outcome, kind), (n, example) in found]
+    of_kind: defaultdict[tuple[Outcome, Kind | None], list[EpisodeResult]] = defaultdict(list)
+    for r in ended:
+        if r.outcome in without_number:
+            of_kind[r.outcome, r.kind].append(r)
+    kinds = []
+    for (outcome, kind), results in of_kind.items():
+        error, (alike, example) = _count((r.error.strip().partition("\n")[0], r.id) for r in results)[0]
+        kinds.append(KindCount(outcome, kind, len(results), error, alike, example))
+    return sorted(kinds, key=lambda k: -k.episodes)
 
 
 def _warnings(ended: Iterable[EpisodeResult]) -> list[WarningCount]:

@@ -31,11 +31,19 @@ class Scoring:
 
 
 class KindCount(msgspec.Struct, frozen=True):
-    """Episodes that failed or were lost for one reason; ``example`` is the id of one of them."""
+    """Episodes that failed or were lost for one reason.
+
+    Args:
+        error: what most of them say, of each its first line.
+        alike: how many say that.
+        example: id of one of these.
+    """
 
     outcome: Outcome
     kind: Kind | None
     episodes: int
+    error: str
+    alike: int
     example: str
 
 
@@ -63,7 +71,7 @@ class RoleUse(msgspec.Struct, frozen=True):
         truncation_rate: of the calls, those whose reply hit its token limit.
         calls_per_episode: mean over the final episodes that were played to an end (scored, failed, rejected).
         latency: of answered calls; None without any.
-        ttft: time to first token, of answered calls that tell it.
+        ttft: time to first token, of answered calls that were streamed; None without any.
     """
 
     calls: int

@@ -72,7 +72,7 @@ def _role_use(usage: Usage, calls: Iterable[Call], played_calls: int, episodes: 
         truncation_rate=_share(usage.truncated, usage.calls),
         calls_per_episode=_share(played_calls, episodes),
         latency=percentiles(c.latency_s for c in replies),
-        ttft=percentiles(c.ttft_s for c in replies if c.ttft_s is not None),
+        ttft=percentiles(c.ttft_s for c in replies if c.ttft_s is not None and c.ttft_s != c.latency_s),
     )
 
 

@@ -39,7 +39,7 @@ SPEAKERS = {
 def show_run(
     run_dir: Path, console: Console | None = None, *, item_metrics: Sequence[str] = (), run_metrics: Sequence[str] = ()
 ) -> None:
-    """Print the table of a stored run, and an example of each way in which episodes went wrong.
+    """Print the table of a stored run.
 
     Args:
         item_metrics: functions of the results of an item, beside those that the run was begun with.
@@ -59,13 +59,6 @@ def show_run(
         tuple(manifest.config.get("item_metrics", ())), tuple(manifest.config.get("run_metrics", ())), manifest.cwd
     )
     summary = msgspec.structs.replace(summary, own=anyio.run(own_metrics, run_dir, begun_with, given))
-    by_id = {r.id: r for r in attempts}
-    for kind in summary.kinds:
-        example = by_id[kind.example]
-        head = Text(f"{kind.outcome}: {kind.kind or 'no reason given'}", STYLES[kind.outcome])
-        head.append(f"   {plural(kind.episodes, 'episode')}, such as ", "dim").append_text(plain(example.id))
-        console.print(Padding(head, (1, 0, 0, 2), expand=False))
-        console.print(Padding(plain(first_line(example.error, 400) or "No message."), (0, 0, 0, 4), expand=False))
     final_table(summary, run_dir, title=title_of(manifest), console=console)
 
 

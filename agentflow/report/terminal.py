@@ -20,6 +20,7 @@ from agentflow.report.text import clock, count, first_line, number, percent, pla
 
 GROUP_ROWS = 20  # of a breakdown column; where there is more, the table says so, and summary.json has it all
 WARNING_ROWS = 5
+ERROR_CHARACTERS = 300  # of what failed episodes say
 OWN_ROWS = 40  # numbers of the user's own functions, of items and of the run each
 STYLES = {
     Outcome.SCORED: "green",
@@ -118,9 +119,13 @@ def _outcomes(rows: Table, s: Summary) -> None:
     row(rows, "episodes", Text("   ").join(parts) if parts else Text("none has ended", "dim"))
     names = [f"{kind.outcome}: {kind.kind.value if kind.kind else 'no reason given'}" for kind in s.kinds]
     widths = max(map(len, names), default=0), max((len(count(kind.episodes)) for kind in s.kinds), default=0)
+    if s.counts[Outcome.FAILED] and not s.counts[Outcome.SCORED]:
+        row(rows, "", Text("No episode was scored: is it the agent, or what it was given?", "bold yellow"))
     for name, kind in zip(names, s.kinds, strict=True):
         text = Text(f"{count(kind.episodes):>{widths[1]}} ").append(name.ljust(widths[0]), STYLES[kind.outcome])
         row(rows, "", text.append("   such as ", "dim").append_text(plain(kind.example, "dim")))
+        of = f"   ({count(kind.alike)} of them)" if kind.alike < kind.episodes else ""
+        row(rows, "", plain(f"  {first_line(kind.error, ERROR_CHARACTERS) or 'No message.'}{of}"))
     if s.timeout_share:
         hint = "   depends on the hardware and on rollout.episode_timeout"
         row(rows, "timeouts", Text(percent(s.timeout_share)).append(hint, "dim"))
@@ -182,7 +187,7 @@ def _usage(rows: Table, role: str, use: RoleUse) -> None:
     row(rows, f"{prefix}calls", calls)
     if use.latency is not None:
         row(rows, f"{prefix}latency", _percentiles(use.latency))
-        if use.ttft is not None and use.ttft != use.latency:  # equal where nothing was streamed
+        if use.ttft is not None:
             row(rows, f"{prefix}first token", _percentiles(use.ttft))
 
 

@@ -159,6 +159,19 @@ def test_inline_plays_in_the_controller_itself(agentflow: CommandLine, endpoint:
     assert [e["outcome"] for e in episodes] == ["scored"] * 3
 
 
+def test_a_role_that_is_nearly_one_of_the_agents_is_refused_and_one_that_nobody_asks_for_is_told(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    run = ("run", f"{AGENTS}:WithUser", "--data", str(rows(1)), "--base-url", endpoint)
+    done = agentflow(*run, "roles.usr.gconfig.temperature=0", "trial_name=a")
+    assert done.code == 2
+    assert "asks for no such role; did you mean roles.user?" in done.err
+    assert not run_dir(agentflow.cwd, "a").exists()
+    done = agentflow(*run, "roles.judge.gconfig.temperature=0", "trial_name=b")
+    assert done.code == 0, done.err
+    assert "No call asked for the role judge: does the agent call model='judge'?" in done.out
+
+
 @pytest.mark.parametrize("how", [(), ("--inline",), ("roles.user.gconfig.temperature=0",)], ids=" ".join)
 def test_a_role_that_the_class_declares_is_played_by_the_same_workers_and_counted_apart(
     agentflow: CommandLine, endpoint: str, rows: RowsFile, how: tuple[str, ...]

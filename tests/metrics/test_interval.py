@@ -121,3 +121,15 @@ def test_the_interval_holds_the_mean_lies_in_range_and_does_not_hang_on_order(gr
     assert m.mean - 1e-12 <= m.ci95.high <= 1
     shuffled = [random.sample(values, len(values)) for values in random.sample(groups, len(groups))]
     assert item_mean(shuffled, (0.0, 1.0)) == m
+
+
+def test_values_of_no_known_range_are_a_proportion_only_where_both_0_and_1_occur():
+    assert item_mean([[0.0], [0.0], [0.0]]).ci95 is None  # durations may be all 0
+    assert item_mean([[1.0], [1.0]]).ci95 is None
+    assert item_mean([[0.0], [1.0], [1.0]]).method == "wilson"
+    assert item_mean([[0.0], [0.0], [0.0]], (0.0, 1.0)).method == "wilson"
+
+
+def test_the_interval_of_what_is_never_negative_is_not_negative_either():
+    assert item_mean([[1.0], [12.0]]).ci95.low == 0.0
+    assert item_mean([[-1.0, 3.0], [12.0, 12.0]]).ci95.low < 0.0

@@ -12,9 +12,9 @@ from agentflow.report.conversation import Part, new_parts, request_parts, respon
 def test_a_run_shows_its_table_from_the_files_and_an_example_of_each_kind(run, printed):
     text = printed(show_run, run)
     assert "MathAgent   SmolLM2-135M.gguf   math.jsonl" in text
-    assert "failed: exception   1 episode, such as math-002/0" in text
+    assert "1 failed: exception   such as math-002/0" in text
     assert "ValueError: no number in '[/red]'" in text
-    assert "lost: unreachable   1 episode, such as math-003/0" in text
+    assert "1 lost: unreachable   such as math-003/0" in text
     assert "PARTIAL: 1 episode not played yet" in text
     assert "0.500 to 0.750" in text
 

@@ -152,3 +152,15 @@ def test_own_metrics_stand_in_the_table_and_so_does_why_one_is_missing(printed):
     assert "spread        0.500   95 % CI" in text.replace("  ", "  ")
     assert "hardest" in text
     assert "– it raised." in text
+
+
+def test_what_most_failed_episodes_say_stands_below_their_number(printed):
+    failed = [
+        result_of(f"i{k}", outcome=Outcome.FAILED, kind=Kind.EXCEPTION, error="KeyError: 'messages'" if k else "other")
+        for k in range(4)
+    ]
+    text = table(printed, failed, Scoring())
+    assert "No episode was scored: is it the agent, or what it was given?" in text
+    assert "4 failed: exception   such as i1/0" in text
+    assert "KeyError: 'messages'   (3 of them)" in text
+    assert "No episode was scored" not in table(printed, [*failed, *scored(1)], Scoring())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -19,7 +20,7 @@ def named_rows() -> Table:
     return rows
 
 
-def row(rows: Table, name: str, value: Text) -> None:
+def row(rows: Table, name: str, value: RenderableType) -> None:
     """Add a name and what stands behind it."""
     rows.add_row(plain(name), value)
 

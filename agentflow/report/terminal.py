@@ -125,7 +125,8 @@ def _outcomes(rows: Table, s: Summary) -> None:
         text = Text(f"{count(kind.episodes):>{widths[1]}} ").append(name.ljust(widths[0]), STYLES[kind.outcome])
         row(rows, "", text.append("   such as ", "dim").append_text(plain(kind.example, "dim")))
         of = f"   ({count(kind.alike)} of them)" if kind.alike < kind.episodes else ""
-        row(rows, "", plain(f"  {first_line(kind.error, ERROR_CHARACTERS) or 'No message.'}{of}"))
+        said = plain(f"{first_line(kind.error, ERROR_CHARACTERS) or 'No message.'}{of}")
+        row(rows, "", Padding(said, (0, 0, 0, 2), expand=False))
     if s.timeout_share:
         hint = "   depends on the hardware and on rollout.episode_timeout"
         row(rows, "timeouts", Text(percent(s.timeout_share)).append(hint, "dim"))

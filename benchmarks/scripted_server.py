@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import itertools
+import os
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import msgspec
 from aiohttp import web
+
+from agentflow.agents.importing import near
+from agentflow.errors import UsageError
 
 GOLDEN = "golden"  # the model that servers of golden calls say they are
 
@@ -92,11 +98,57 @@ def _completion(number: int, move: Move, request_bytes: int) -> dict[str, Any]:
     }
 
 
+def options(description: str) -> argparse.ArgumentParser:
+    """The command line of a scripted server, with its ``--port``."""
+    parser = argparse.ArgumentParser(
+        description=f"{description} Prints its URL and serves until Ctrl-C: give it a terminal of its own."
+    )
+    parser.add_argument("--port", type=int, default=0, help="on loopback; any free one if not given")
+    return parser
+
+
+def known(what: str, given: str, names: Sequence[str], more: str = "") -> str:
+    """``given``, where it is one of the names.
+
+    Args:
+        what: it is the name of.
+        more: said behind the list.
+
+    Raises:
+        UsageError: it is none of them; says which there are.
+    """
+    if given not in names:
+        raise UsageError(f"There is no {what} '{given}'{near(given, names)}: there are {', '.join(names)}{more}.")
+    return given
+
+
+def play(made: Callable[[], web.Application], port: int) -> NoReturn:
+    """Make a server and let it serve until Ctrl-C; a mistake of the user's is one sentence on stderr."""
+    try:
+        asyncio.run(serve(made(), port))
+    except UsageError as e:
+        print(f"Error: {e}", file=sys.stderr)
+        sys.exit(e.exit_code)
+    except KeyboardInterrupt:
+        pass
+    sys.exit(0)
+
+
 async def serve(app: web.Application, port: int) -> None:
-    """Serve on loopback until cancelled; prints the URL. Port 0 is any free one."""
+    """Serve on loopback until cancelled; prints the URL. Port 0 is any free one.
+
+    Raises:
+        UsageError: the port cannot be had.
+    """
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port, backlog=1024).start()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", port, backlog=1024).start()
+    except (OSError, OverflowError) as e:
+        reason = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else str(e)
+        raise UsageError(
+            f"Port {port} of 127.0.0.1 cannot be had ({reason}): give another --port, or none for any free one."
+        ) from e
     host, bound = runner.addresses[0][:2]
     print(f"http://{host}:{bound}", flush=True)
     await asyncio.Event().wait()

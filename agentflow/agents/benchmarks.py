@@ -30,3 +30,8 @@ def benchmark(path: str) -> Benchmark | None:
     if not name.isidentifier() or not (folder / "agent.py").is_file():
         return None
     return Benchmark(f"{FOLDER.name}.{name}.{'data' if attribute else 'agent'}", attribute, folder)
+
+
+def names() -> list[str]:
+    """The short names of the benchmarks that there are; none outside a checkout."""
+    return sorted(agent.parent.name for agent in FOLDER.glob("*/agent.py") if agent.parent.name.isidentifier())

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from agentflow.agents.benchmarks import benchmark
+from agentflow.agents.benchmarks import names as benchmark_names
 from agentflow.agents.sources import where
 from agentflow.errors import UsageError
 
@@ -54,7 +55,8 @@ def find(path: str) -> Found:
     if source.endswith(".py"):
         file = Path(source).expanduser()
         if not file.is_file():
-            raise ImportRefusedError(f"There is no file {source} in {Path.cwd()}{_near_file(file)}.")
+            hint = _short_of_file(source) or _near_file(file)
+            raise ImportRefusedError(f"There is no file {source} in {Path.cwd()}{hint}.")
         return Found(_import_file(file.resolve()), name, source, file.resolve().parent)
     if ":" in path:
         return Found(_import_module(source, path), name, source, None)
@@ -90,6 +92,20 @@ def _own_names(module: object, names: Iterable[str]) -> str:
 def _near_file(file: Path) -> str:
     parent = file.parent
     return near(file.name, (f.name for f in parent.glob("*.py"))) if parent.is_dir() else ""
+
+
+def _short_of_file(source: str) -> str:
+    """A hint where a short name was written as if it were a file."""
+    name = source.removesuffix(".py")
+    kind = _short_names().get(name)
+    return f"; the {kind} is '{name}', without .py" if kind else ""
+
+
+def _short_names() -> dict[str, str]:
+    """What each is short for, in words."""
+    from agentflow.workflows.ready_made import NAMES  # its package's agents import this module
+
+    return {**dict.fromkeys(NAMES, "ready-made agent"), **dict.fromkeys(benchmark_names(), "benchmark")}
 
 
 def _put_on_path(folder: Path) -> None:
@@ -150,8 +166,9 @@ def _import_module(name: str, path: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as e:
         if e.name is not None and (name == e.name or name.startswith(f"{e.name}.")):
+            hint = near(e.name, _short_names())
             raise ImportRefusedError(
-                f"There is no module '{e.name}' for '{path}' on the import path; for a file write its path, "
+                f"There is no module '{e.name}' for '{path}' on the import path{hint}; for a file write its path, "
                 f"as in agent.py:MathAgent."
             ) from e
         raise _refusal(name, e) from e

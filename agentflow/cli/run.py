@@ -45,7 +45,8 @@ def command(
     **options: Any,
 ) -> int:
     """Evaluate AGENT: agent.py, agent.py:Class, pkg.mod:Class, pkg.mod.Class or a function, or a ready-made one: rlvr
-    (one turn), multi-turn (answer, be told, try again), tools (calls Python functions).
+    (one turn), multi-turn (answer, be told, try again), tools (calls Python functions). In a checkout also a benchmark:
+    bfcl, tau2 (docs/benchmarks.md), multi_turn (docs/serving.md).
 
     Any key of the configuration can be given as KEY=VALUE.
 
@@ -56,6 +57,7 @@ def command(
       agentflow run agent.py --data test.jsonl --base-url http://127.0.0.1:8000 --model qwen3-8b
       agentflow run rlvr --data math500 --group-by level
       agentflow run tools --tools mytools.py --data test.jsonl --reward math_reward
+      agentflow run bfcl --data bfcl:multi_turn_base --base-url http://127.0.0.1:8000
       agentflow run agent.py --config eval.yaml gconfig.temperature=0.6 rollout.runners=4
 
     \b

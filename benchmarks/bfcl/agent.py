@@ -7,6 +7,7 @@ from typing import Any
 
 from agentflow.workflows import MaxTurnsExceeded
 from agentflow.workflows.chat import Chat, Message
+from benchmarks.arguments import check_count
 from benchmarks.bfcl.calls import UndecodableError, decoded
 from benchmarks.bfcl.checker import Transcript, judge
 from benchmarks.bfcl.package import handover_prompt, max_steps, require
@@ -32,7 +33,7 @@ class Bfcl:
             episode has failed, with the kind ``max_turns``.
 
     Raises:
-        UsageError: the package ``bfcl-eval`` is not installed.
+        UsageError: ``max_steps`` is no whole number of at least 1, or the package ``bfcl-eval`` is not installed.
     """
 
     dataset = "bfcl:multi_turn_base"
@@ -40,6 +41,7 @@ class Bfcl:
     headline = "pass^k"
 
     def __init__(self, max_steps: int | None = None) -> None:
+        check_count("max_steps", max_steps)
         require()
         self._max_steps = max_steps
 

@@ -4,22 +4,22 @@
 
     python -m benchmarks.bfcl.scripted multi_turn_base
 
-prints its URL and serves until it is ended. It knows a conversation by what the user has said so far, and makes the
+prints its URL and serves until Ctrl-C. It knows a conversation by what the user has said so far, and makes the
 golden calls of a turn in one message where the turn's number is even, one a message where it is odd.
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 from collections.abc import Sequence
 
+from aiohttp import web
+
 from benchmarks.bfcl.calls import ApiCall
-from benchmarks.bfcl.data import rows
+from benchmarks.bfcl.data import CATEGORIES, rows
 from benchmarks.bfcl.golden import golden_call
 from benchmarks.bfcl.package import handover_prompt, max_steps
 from benchmarks.bfcl.task import Task, task_of
-from benchmarks.scripted_server import Messages, Move, golden_application, serve
+from benchmarks.scripted_server import Messages, Move, golden_application, known, options, play
 
 Said = tuple[str, ...]  # by the user, so far
 
@@ -65,18 +65,25 @@ def _played(task: Task, drop: str) -> list[tuple[Said, list[ApiCall]]]:
 
 
 def main() -> None:
-    """Serve until killed."""
-    arguments = argparse.ArgumentParser(description="Plays the golden calls of BFCL; prints its URL.")
-    arguments.add_argument("category", nargs="?", default="multi_turn_base")
-    arguments.add_argument("--port", type=int, default=0)
-    arguments.add_argument("--drop", choices=("first", "last", "all"), default="", help="golden calls left out")
-    options = arguments.parse_args()
-    player = GoldenPlayer([task_of(row) for row in rows(options.category)], options.drop)
+    """Serve until Ctrl-C."""
+    parser = options("Plays the golden calls of BFCL.")
+    parser.add_argument(
+        "category", nargs="?", default=CATEGORIES[0], help=f"{', '.join(CATEGORIES)}; the first if none"
+    )
+    parser.add_argument("--drop", choices=("first", "last", "all"), default="", help="golden calls left out")
+    given = parser.parse_args()
+    play(lambda: _golden(given.category, given.drop), given.port)
+
+
+def _golden(category: str, drop: str) -> web.Application:
+    one = "; multi_turn is all four, and a server plays one of them" if category == "multi_turn" else ""
+    known("category", category, CATEGORIES, one)
+    player = GoldenPlayer([task_of(row) for row in rows(category)], drop)
 
     def move(messages: Messages) -> Move:
         return player.next_calls(messages) or "Done."
 
-    asyncio.run(serve(golden_application(move), options.port))
+    return golden_application(move)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import click
 from agentflow.cli import call
 from benchmarks.multi_turn import conversations as synthetic
 from benchmarks.multi_turn.data import CLIENTS, INPUT_TOKENS, OUTPUT_TOKENS, ROUNDS
+from benchmarks.multi_turn.options import PassingOn
 
 NAME = "python -m benchmarks.multi_turn"
 FEWER_CLIENTS = 32
@@ -58,7 +59,7 @@ def cli() -> None:
 PASS_ON = {"ignore_unknown_options": True, "help_option_names": ["-h", "--help"]}
 
 
-@cli.command(context_settings=PASS_ON)
+@cli.command(cls=PassingOn, context_settings=PASS_ON)
 @click.option("--rounds", type=AT_LEAST, default=ROUNDS, show_default=True, help="Turns of a conversation.")
 @click.option("--input-tokens", type=AT_LEAST, default=INPUT_TOKENS, show_default=True, help="Of each message.")
 @click.option("--output-tokens", type=AT_LEAST, default=OUTPUT_TOKENS, show_default=True, help="Of each reply.")
@@ -90,7 +91,7 @@ def rounds(
     return _hold(rows, name, clients, seed, arguments)
 
 
-@cli.command(context_settings=PASS_ON)
+@cli.command(cls=PassingOn, context_settings=PASS_ON)
 @click.argument("file", type=click.Path(path_type=Path))
 @holding(FEWER_CLIENTS, "num_conversations of the file")
 def vllm(
@@ -108,7 +109,7 @@ def vllm(
     return _hold(rows, f"{file.stem}-{warm_up}+{measured}-seed{seed}", clients, seed, arguments)
 
 
-@cli.command(context_settings=PASS_ON)
+@cli.command(cls=PassingOn, context_settings=PASS_ON)
 @click.option("--category", default="multi_turn_base", show_default=True, help="Of BFCL's conversations.")
 @click.option("--output-tokens", type=AT_LEAST, help="Of each reply; about those of the golden one if not given.")
 @holding(FEWER_CLIENTS, "all of the category")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from agentflow.errors import UsageError
+from benchmarks.arguments import check_count
 from benchmarks.multi_turn.conversations import conversation_of
 from benchmarks.multi_turn.endpoint import Endpoint
 from benchmarks.multi_turn.scripts import Script, Synthetic
@@ -24,6 +27,9 @@ class MultiTurn:
         fixed_length: ask the engine to go on past its end token (``ignore_eos``, ``min_tokens``).
         tokens_per_word: what a word costs; asked of the endpoint once a runner where it is not given.
         output_tokens: length of every reply of a golden replay; that of the golden message where it is not given.
+
+    Raises:
+        UsageError: an argument is not of its kind.
     """
 
     dataset = "multi_turn:rounds"
@@ -32,6 +38,11 @@ class MultiTurn:
     def __init__(
         self, fixed_length: bool = True, tokens_per_word: float | None = None, output_tokens: int | None = None
     ) -> None:
+        check_count("output_tokens", output_tokens)
+        if not isinstance(fixed_length, bool):
+            raise UsageError(f"fixed_length must be true or false, and it is {fixed_length!r}.")
+        if tokens_per_word is not None and not (_is_number(tokens_per_word) and 0 < tokens_per_word < math.inf):
+            raise UsageError(f"tokens_per_word must be a number above 0, and it is {tokens_per_word!r}.")
         self._fixed_length = fixed_length
         self._tokens_per_word = tokens_per_word
         self._output_tokens = output_tokens
@@ -64,6 +75,10 @@ class MultiTurn:
         }
         per_word = self._tokens_per_word or await _cost_of_a_word(endpoint)
         return Synthetic(conversation, per_word), asked
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 async def _cost_of_a_word(endpoint: Endpoint) -> float:

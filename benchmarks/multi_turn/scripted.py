@@ -4,14 +4,13 @@
 
     python -m benchmarks.multi_turn.scripted
 
-prints its URL and serves until it is ended. A word is a token, a message costs four more, replies have the length asked
-for, and a beginning of tools and messages that was seen before counts as cached. Without delays a reply is written at
-once.
+prints its URL and serves until Ctrl-C. A word is a token, a message costs four more, replies have the length asked for
+(:data:`REPLY_TOKENS` if none), and a beginning of tools and messages that was seen before counts as cached. Without
+delays a reply is written at once.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,11 +21,12 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from benchmarks.scripted_server import application, serve
+from benchmarks.scripted_server import application, options, play
 
 MODEL = "scripted"
 MESSAGE_TOKENS = 4
 WORD = "word"
+REPLY_TOKENS = 16  # where a request asks for no length
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,9 @@ class PrefixCache:
 
 def message_tokens(message: Mapping[str, Any]) -> int:
     """What a message costs: its words, and what the template adds."""
-    return MESSAGE_TOKENS + len((message.get("content") or "").split())
+    content = message.get("content") or ""
+    texts = [content] if isinstance(content, str) else [part.get("text") or "" for part in content]
+    return MESSAGE_TOKENS + sum(len(text.split()) for text in texts)
 
 
 def tool_tokens(tools: bytes) -> int:
@@ -106,7 +108,8 @@ def paced(pace: Pace) -> web.Application:
 
     async def chat(request: web.Request) -> web.StreamResponse:
         body = msgspec.json.decode(await request.read())
-        messages, tokens, id = body["messages"], body["max_tokens"], f"chatcmpl-{next(numbers)}"
+        messages, id = body["messages"], f"chatcmpl-{next(numbers)}"
+        tokens = body.get("max_tokens") or body.get("max_completion_tokens") or REPLY_TOKENS
         tools = msgspec.json.encode(body["tools"]) if body.get("tools") else b""
         prompt = tool_tokens(tools) + sum(map(message_tokens, messages))
         used = usage(prompt, tokens, cache.cached_tokens(messages, tools))
@@ -143,13 +146,12 @@ async def _write(response: web.StreamResponse, events: Iterator[dict[str, Any]],
 
 
 def main() -> None:
-    """Serve until killed."""
-    arguments = argparse.ArgumentParser(description="An endpoint that costs next to nothing; prints its URL.")
-    arguments.add_argument("--port", type=int, default=0)
-    arguments.add_argument("--first", type=float, default=0.0, metavar="SECONDS", help="before a reply begins")
-    arguments.add_argument("--between", type=float, default=0.0, metavar="SECONDS", help="between two tokens")
-    options = arguments.parse_args()
-    asyncio.run(serve(paced(Pace(options.first, options.between)), options.port))
+    """Serve until Ctrl-C."""
+    parser = options("An endpoint that costs next to nothing.")
+    parser.add_argument("--first", type=float, default=0.0, metavar="SECONDS", help="before a reply begins")
+    parser.add_argument("--between", type=float, default=0.0, metavar="SECONDS", help="between two tokens")
+    given = parser.parse_args()
+    play(lambda: paced(Pace(given.first, given.between)), given.port)
 
 
 if __name__ == "__main__":

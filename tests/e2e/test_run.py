@@ -241,6 +241,8 @@ def test_an_endpoint_that_dies_makes_lost_episodes_and_exit_code_3_and_a_resume_
         (["run", f"{AGENTS}:Slow", "--agent-arg", "pace=3"], ["pace"]),
         (["run"], ["No agent"]),
         (["run", f"{AGENTS}:Quick", "stray"], ["stray"]),
+        (["run", "rlrv"], ["did you mean 'rlvr'?"]),
+        (["rnu"], ["No such command 'rnu' (did you mean 'run'?)."]),
         (["resume", "nowhere"], ["nowhere"]),
         (["show", "nowhere"], ["nowhere"]),
         (["run", f"{AGENTS}:Quick", "--config", "nowhere.yaml"], ["nowhere.yaml"]),

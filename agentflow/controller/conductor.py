@@ -173,8 +173,10 @@ class Conductor:
                 self._store.add_schema(digest, data)
             case Stalled():
                 self._tell(self._notes.stalled(peer.name, message))
-            case WorkerUnreachable():
-                self._tell(self._notes.unreachable(peer.name, peer.hello.host, message))
+            case WorkerUnreachable(worker=worker):
+                # What is being stopped, or is down, is not reached by anybody: the network is not to blame.
+                if self._failure is None and self._workers.is_healthy(worker):
+                    self._tell(self._notes.unreachable(peer.name, peer.hello.host, message))
             case Backpressure(worker=worker, retry_after_s=retry_after):
                 now = time.monotonic()
                 told = max(now, self._admission.resumes_at)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from agentflow.errors import AllocationError
 
@@ -99,7 +100,9 @@ def _check_engine(text: str, engine: str, colon: str) -> None:
             raise _error(text, len(name), "a dot stands where a colon must", f"write '{name}:{text[len(name) + 1 :]}'")
         if engine.lower() == name:
             raise _error(text, 0, f"engines are written in small letters: '{name}'", EXAMPLE)
-    raise _error(text, 0, f"{engine!r} is no engine", f"the engine is one of {known}; {EXAMPLE}")
+    near = get_close_matches(engine.lower(), ENGINES, n=1)
+    hint = f"did you mean '{near[0]}'? The" if near else "the"
+    raise _error(text, 0, f"{engine!r} is no engine", f"{hint} engine is one of {known}; {EXAMPLE}")
 
 
 def _error(text: str, at: int, problem: str, rule: str) -> AllocationError:

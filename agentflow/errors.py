@@ -7,11 +7,19 @@ sentence and exits with ``exit_code``; ``--debug`` shows the traceback. How an *
 
 from __future__ import annotations
 
+import os
+
 EXIT_COMPLETE = 0
 EXIT_LOST = 3  # the run is over, but some episodes stayed lost
 EXIT_USAGE = 2  # nothing was run: the command, a file or the machine does not fit
 EXIT_ERROR = 1  # the run stopped on an error; what was played is saved
 EXIT_INTERRUPTED = 130  # Ctrl-C; what was played is saved
+
+
+def system_reason(error: OSError) -> str:
+    """What the system says of a connection that failed, such as ``Connection refused``."""
+    # asyncio puts the address where the system's reason was; a name that does not resolve has an errno below 0.
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
 
 
 class AgentflowError(Exception):

@@ -19,7 +19,7 @@ VERBS = {
     "resume": "Play what a run still owes.",
     "show": "Print a run's numbers, or one episode turn by turn.",
     "compare": "Print how one run differs from another, item by item.",
-    "status": "Print the workers and runners of a run that is being played.",
+    "status": "Print the workers and runners of a run that is being played, or how it ended.",
     "data": "Show what an agent would receive of a data set.",
     "serve": "Start workers and a gateway, to try an agent by hand.",
 }

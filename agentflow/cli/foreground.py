@@ -29,6 +29,7 @@ from agentflow.report.output import Output
 from agentflow.report.progress import Progress
 from agentflow.report.show import title_of
 from agentflow.report.terminal import final_table
+from agentflow.report.text import plural
 from agentflow.store import read_manifest
 
 
@@ -115,8 +116,8 @@ class _Screen:
         done = plan.total - plan.owed
         again = f", {done} of them played already" if done else ""
         self._console.print(
-            f"{plan.agent.name} on {data} (recipe {recipe}): {len(plan.dataset)} items x {plan.n_samples} = "
-            f"{plan.total} episodes{again}",
+            f"{plan.agent.name} on {data} (recipe {recipe}): {plural(len(plan.dataset), 'item')} x {plan.n_samples} = "
+            f"{plural(plan.total, 'episode')}{again}",
             markup=False,
             highlight=False,
             soft_wrap=True,

@@ -1,19 +1,29 @@
-"""``agentflow status``: workers and runners of a run that is being played."""
+"""``agentflow status``: workers and runners of a run that is being played, or how it ended."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+if TYPE_CHECKING:
+    from agentflow.store.status import Ended
+
 STALE_S = 30.0  # the controller writes every few seconds
+STOPPED_BY = {
+    "": "",
+    "user": ", stopped by the user",
+    "caller": ", cancelled by its caller",
+    "error": ", stopped by an error",
+}
 
 
 @click.command("status", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("run_dir", type=click.Path(path_type=Path))
 def command(run_dir: Path) -> int:
-    """Print the workers and runners of the run in RUN_DIR: where they run, since when, what they do.
+    """Print the workers and runners of the run in RUN_DIR: where they run, since when, what they do; or how it ended.
 
     \b
     Example:
@@ -22,11 +32,15 @@ def command(run_dir: Path) -> int:
     from rich.table import Table
 
     from agentflow.report.output import Output
-    from agentflow.report.text import clock, plain
+    from agentflow.report.text import clock, count, plain, plural
     from agentflow.store.status import read_status
 
     status = read_status(run_dir)
     console = Output()
+    if status.ended is not None:
+        for line in _ending(run_dir, status.ended):
+            console.print(plain(line), soft_wrap=True)
+        return 0
     age = time.time() - status.at
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for title in ("name", "state", "node", "up for", "episodes", ""):
@@ -35,7 +49,7 @@ def command(run_dir: Path) -> int:
         up = clock(status.at - p.since) if p.since is not None else ""
         table.add_row(plain(p.name), p.state, plain(p.node), up, str(p.episodes), plain(p.note))
     console.print(table)
-    playing = f"{status.in_flight} episodes playing, {status.cap} allowed at once"
+    playing = f"{plural(status.in_flight, 'episode')} playing, {count(status.cap)} allowed at once"
     console.print(f"{playing}; controller {status.pid} on {status.host}, {age:.0f} s ago", highlight=False)
     if age > STALE_S:
         console.print(
@@ -44,3 +58,17 @@ def command(run_dir: Path) -> int:
             highlight=False,
         )
     return 0
+
+
+def _ending(run_dir: Path, ended: Ended) -> list[str]:
+    from agentflow.report.text import count, plural
+    from agentflow.store import counted, read_manifest, read_results
+    from agentflow.store.resume import OWED
+
+    manifest = read_manifest(run_dir)
+    ids, n_samples = manifest.data.ids, manifest.rules.n_samples
+    done = sum(r.final and r.outcome not in OWED for r in counted(read_results(run_dir), ids, n_samples))
+    wanted = manifest.data.n_items * n_samples  # none where items were submitted one by one
+    episodes = f"{count(done)} of {plural(wanted, 'episode')}" if wanted else plural(done, "episode")
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ended.at))
+    return [f"Ended at {when}{STOPPED_BY[ended.stopped_by]}; {episodes}.", *filter(None, [ended.error])]

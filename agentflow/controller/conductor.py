@@ -46,7 +46,7 @@ from agentflow.controller.workers import Workers
 from agentflow.episode import EpisodeResult, Kind, Outcome
 from agentflow.errors import AgentflowError, DataError, RewardKeyError
 from agentflow.store import Store
-from agentflow.store.status import Status, write_status
+from agentflow.store.status import Ended, ProcessStatus, Status, write_status
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -82,6 +82,7 @@ class Conductor:
         self._notes = Notes()
         self._traces: dict[tuple[str, int], list[bytes]] = {}
         self._writing = 0
+        self._interrupted = False
         self._changed = anyio.Event()
         self._failure: Exception | None = RuntimeError(
             "This controller has not begun: use 'async with Controller(...)'."
@@ -101,6 +102,7 @@ class Conductor:
 
     async def interrupt(self, grace_s: float) -> None:
         """Stop admitting, let what plays end within the grace, save it; what is left is recorded as cancelled."""
+        self._interrupted = True
         self._board.close()
         for name in self._runners.names:
             peer = self._runners.peer(name)
@@ -173,8 +175,10 @@ class Conductor:
                 self._store.add_schema(digest, data)
             case Stalled():
                 self._tell(self._notes.stalled(peer.name, message))
-            case WorkerUnreachable():
-                self._tell(self._notes.unreachable(peer.name, peer.hello.host, message))
+            case WorkerUnreachable(worker=worker):
+                # What is being stopped, or is down, is not reached by anybody: the network is not to blame.
+                if self._failure is None and self._workers.is_healthy(worker):
+                    self._tell(self._notes.unreachable(peer.name, peer.hello.host, message))
             case Backpressure(worker=worker, retry_after_s=retry_after):
                 now = time.monotonic()
                 told = max(now, self._admission.resumes_at)
@@ -243,17 +247,21 @@ class Conductor:
         while True:
             workers = self._workers.status(self._placement.load)
             runners = self._runners.status(lambda name: len(self._board.playing_on(name)))
-            now = Status(
-                at=time.time(),
-                host=socket.gethostname(),
-                pid=os.getpid(),
-                in_flight=self._board.in_flight,
-                cap=self._admission.cap(time.monotonic()),
-                processes=(*workers, *runners),
-            )
-            with contextlib.suppress(OSError):  # a full disk is told by the store, which knows what it costs
-                await anyio.to_thread.run_sync(write_status, self.run_dir, now)
+            await self._write_status((*workers, *runners))
             await anyio.sleep(STATUS_S)
+
+    async def _write_status(self, processes: tuple[ProcessStatus, ...], ended: Ended | None = None) -> None:
+        now = Status(
+            at=time.time(),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            in_flight=self._board.in_flight,
+            cap=self._admission.cap(time.monotonic()),
+            processes=processes,
+            ended=ended,
+        )
+        with contextlib.suppress(OSError):  # a full disk is told by the store, which knows what it costs
+            await anyio.to_thread.run_sync(write_status, self.run_dir, now)
 
     def _tell(self, sentence: str | None) -> None:
         if sentence is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -26,6 +27,7 @@ from agentflow.controller.background import background
 from agentflow.controller.board import Work
 from agentflow.controller.conductor import END_MARGIN_S, Conductor
 from agentflow.controller.control import LOOPBACK, listen
+from agentflow.controller.ending import ending
 from agentflow.controller.manifest import manifest_of
 from agentflow.controller.own import with_own
 from agentflow.controller.runners import Runners
@@ -110,6 +112,7 @@ class Controller(Conductor):
         enter = self._stack.enter_async_context
         opened = Store.open(self.run_dir) if self._resume else Store.create(self.run_dir, self._manifest)
         self._store = await enter(opened)
+        self._stack.push_async_exit(self._say_how_it_ended)
         log_dir = self.run_dir / "logs"
         token = secrets.token_urlsafe(32)
         self._workers = Workers(await existing_endpoints(self.config), self._table_changed)
@@ -153,6 +156,12 @@ class Controller(Conductor):
                 while self._runners.connected or self._writing:
                     await self._next_change()
         self._tasks.cancel_scope.cancel()
+
+    async def _say_how_it_ended(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with anyio.CancelScope(shield=True):
+            await self._write_status((), ending(error, self._interrupted, time.time()))
 
     # --- the public verbs ---
 

@@ -63,6 +63,7 @@ class Evaluation:
     """What came out.
 
     Args:
+        run_dir: where the run lies: its episodes, traces, numbers and logs; ``agentflow show RUN_DIR`` reads it.
         complete: every episode has an outcome and none is lost or cancelled.
         interrupted: the user stopped it, before all was played or all metric functions were done.
         results: the last result of each episode.
@@ -274,6 +275,9 @@ async def evaluate(
 
 
 def evaluate_sync(agent: Any, data: Data | None = None, **arguments: Any) -> Evaluation:
-    """:func:`evaluate` for a script or a notebook without ``await``: on an event loop in a thread of its own."""
+    """:func:`evaluate` for a script or a notebook without ``await``: on an event loop in a thread of its own.
+
+    Where the run lies is the ``run_dir`` of what comes back.
+    """
     with start_blocking_portal() as portal:
         return portal.call(partial(evaluate, agent, data, **arguments))

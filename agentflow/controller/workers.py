@@ -168,6 +168,10 @@ class Workers:
         """Names of the healthy workers of the default role: what placement chooses from."""
         return tuple(n for n, w in self._workers.items() if w.info.healthy and w.info.role == DEFAULT_ROLE)
 
+    def is_healthy(self, name: str) -> bool:
+        """Whether this worker, of whatever role, is in the table and healthy."""
+        return name in self._workers and self._workers[name].info.healthy
+
     def loads(self) -> dict[str, EngineLoad]:
         """Latest heartbeat of every healthy worker that sends one."""
         return {n: w.load for n, w in self._workers.items() if w.info.healthy and w.node}

@@ -50,6 +50,7 @@ def values(path: str, folder: str, run_dir: str, of_item: bool, name: str) -> tu
         return [], str(e)
     extras = _extras(function, run_dir)
     found = []
+    undefined = True
     for part in _by_item(results) if of_item else [results]:
         at = f"for item {part[0].item_id} " if of_item else ""
         try:
@@ -62,6 +63,10 @@ def values(path: str, folder: str, run_dir: str, of_item: bool, name: str) -> tu
             found.append(numbers_of(name, returned))
         except ValueError as e:
             return [], f"{at}it returned {e}."
+        undefined = undefined and returned is None
+    if found and not any(found):
+        what = "None" if undefined else "None or a dict without a number"
+        return [], f"it returned {what}{' for every item' if of_item else ''}."
     return found, ""
 
 

@@ -91,11 +91,11 @@ async def own_metrics(run_dir: Path, *given: Functions, cut: anyio.CancelScope |
         for f in of_item:
             values, why = await _call(f, where, of_item=True)
             means |= _means(values)
-            _settle(missing, f, why or ("" if any(values) else "it gave no value for any item."))
+            _settle(missing, f, why or ("" if values else "no item has an episode that counts."))
         for f in of_run:
             values, why = await _call(f, where, of_item=False)
             numbers |= {n: number for v in values for n, number in v.items()}
-            _settle(missing, f, why or ("" if any(values) else "it gave no value."))
+            _settle(missing, f, why)
     return OwnMetrics(means, numbers, missing)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
@@ -17,6 +18,7 @@ from agentflow.report.show import scoring_of, title_of
 from agentflow.report.text import count, first_line, number, plain, plural
 from agentflow.store import Manifest, counted, read_manifest, read_results, unlike
 
+DIFFERS_ROWS = 5  # where there is no difference of rewards to be explained
 ITEM_ROWS = 10  # of the items that changed most
 
 
@@ -37,11 +39,22 @@ def compare_runs(a: Path, b: Path, console: Console | None = None) -> None:
         row(rows, name, plain(f"{title_of(manifest)}{samples}   {run}").append(partial, "yellow"))
     if a.resolve() == b.resolve():
         row(rows, "", plain("A and B are the same run", "yellow"))
-    for line in unlike(ours, theirs):
-        row(rows, "differs", plain(line, "yellow"))
     comparison = compare(in_a, in_b, scoring_of(ours))
-    _numbers(rows, comparison)
+    unlikeness = unlike(ours, theirs)
+    if comparison.difference.mean is None:
+        _numbers(rows, comparison)
+        _differs(rows, unlikeness[:DIFFERS_ROWS], len(unlikeness[DIFFERS_ROWS:]))
+    else:
+        _differs(rows, unlikeness, 0)
+        _numbers(rows, comparison)
     console.print(Padding(Group(rows, *_items(comparison)), (1, 1, 0, 2)))
+
+
+def _differs(rows: Table, lines: Sequence[str], more: int) -> None:
+    for line in lines:
+        row(rows, "differs", plain(line, "yellow"))
+    if more:
+        row(rows, "", Text(f"and {more:,} more that {'differs' if more == 1 else 'differ'}", "dim"))
 
 
 def _results(run: Path, manifest: Manifest) -> list[EpisodeResult]:

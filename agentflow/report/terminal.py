@@ -101,7 +101,8 @@ def _headline(rows: Table, s: Summary) -> None:
     elif not hats or s.reward.mean != hats[0].value:  # a failed episode may count something else than 0
         row(rows, "reward", mean_text(s.reward.mean, s.reward.ci95, over, "" if hats else "bold"))
     covered = Text(percent(s.coverage).ljust(8))
-    covered.append(f"{count(s.reward.episodes)} of {plural(s.expected, 'episode')} are in the mean", "dim")
+    verb = "is" if 1 in (s.reward.episodes, s.expected) else "are"
+    covered.append(f"{count(s.reward.episodes)} of {plural(s.expected, 'episode')} {verb} in the mean", "dim")
     row(rows, "coverage", covered)
     if s.bounds is not None:
         bounds = Text(f"{number(s.bounds.low)} to {number(s.bounds.high)}", "red")

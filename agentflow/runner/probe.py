@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
 import anyio.abc
 
 from agentflow.channel.messages import WorkerInfo, WorkerUnreachable
+from agentflow.errors import system_reason
 from agentflow.proxy import proxy_to
 from agentflow.runner.connections import CONNECT_TIMEOUT_S
 
@@ -42,11 +42,6 @@ class Probe:
         except TimeoutError:
             self._tell(WorkerUnreachable(worker.name, f"{host}:{port}", f"no answer within {CONNECT_TIMEOUT_S:g} s"))
         except OSError as e:
-            self._tell(WorkerUnreachable(worker.name, f"{host}:{port}", _reason(e)))
+            self._tell(WorkerUnreachable(worker.name, f"{host}:{port}", system_reason(e)))
         else:
             writer.close()
-
-
-def _reason(error: OSError) -> str:
-    # asyncio puts the address where the system's reason was; a name that does not resolve has an errno below 0.
-    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 
 from agentflow.errors import NotARunError, StoreError
@@ -71,5 +72,21 @@ def write_error(path: Path, error: OSError) -> StoreError:
 def read_error(path: Path, error: OSError) -> StoreError:
     """The sentence for a file that cannot be read."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return NotARunError(f"{path} does not exist: {path.parent} is not a run directory, or the file was removed.")
+        near = _near_run(path.parent)
+        hint = f"; did you mean {near}?" if near else "."
+        return NotARunError(
+            f"{path} does not exist: {path.parent} is not a run directory, or the file was removed{hint}"
+        )
     return StoreError(f"Cannot read {path}: {error.strerror or error}.")
+
+
+def _near_run(missing: Path) -> Path | None:
+    """A run directory beside one that does not exist, with nearly its name."""
+    if missing.exists():
+        return None
+    try:
+        names = [entry.name for entry in os.scandir(missing.parent) if entry.is_dir()]
+    except OSError:
+        return None
+    near = get_close_matches(missing.name, names, n=3)
+    return next((run for name in near if (run := missing.with_name(name)).joinpath(MANIFEST).is_file()), None)

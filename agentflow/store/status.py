@@ -1,4 +1,4 @@
-"""``status.json``: what a running controller has at this moment, for ``agentflow status`` from another terminal."""
+"""``status.json``: what a controller has at this moment, or how it ended, for ``agentflow status``."""
 
 from __future__ import annotations
 
@@ -32,8 +32,27 @@ class ProcessStatus(msgspec.Struct, frozen=True):
     note: str = ""
 
 
+class Ended(msgspec.Struct, frozen=True):
+    """That a controller is over.
+
+    Args:
+        at: Unix timestamp.
+        stopped_by: ``user``, ``caller`` (it was cancelled), ``error``; empty where its work was done.
+        error: one sentence.
+    """
+
+    at: float
+    stopped_by: str = ""
+    error: str = ""
+
+
 class Status(msgspec.Struct, frozen=True):
-    """A controller at one moment. ``cap``: episodes that admission allows at once."""
+    """A controller at one moment.
+
+    Args:
+        cap: episodes that admission allows at once.
+        ended: None while it runs, and for ever where it was killed.
+    """
 
     at: float
     host: str
@@ -41,10 +60,11 @@ class Status(msgspec.Struct, frozen=True):
     in_flight: int
     cap: int
     processes: tuple[ProcessStatus, ...]
+    ended: Ended | None = None
 
 
 def write_status(run_dir: Path, status: Status) -> None:
-    """Replace ``status.json``. It is only of use while the controller lives, so it is not made durable."""
+    """Replace ``status.json``. No number of the run depends on it, so it is not made durable."""
     temporary = run_dir / f".{STATUS}.new"
     temporary.write_bytes(msgspec.json.format(msgspec.json.encode(status), indent=2) + b"\n")
     os.replace(temporary, run_dir / STATUS)

@@ -10,7 +10,7 @@ from yarl import URL
 
 from agentflow.channel.messages import WorkerInfo
 from agentflow.episode import DEFAULT_ROLE
-from agentflow.errors import UsageError
+from agentflow.errors import UsageError, system_reason
 from agentflow.proxy import proxy_to
 
 # Asked with an empty object: an endpoint that has the path complains about the object, not about the path.
@@ -42,7 +42,7 @@ async def probe(
             served = choose_model(root, model, await _listed_models(session, root), role)
             apis = await _served_apis(session, root)
         except (aiohttp.ClientError, OSError, UnicodeError) as e:  # the last: no name of a host, http://a..b
-            why = f"no answer within {timeout_s:g} s" if isinstance(e, TimeoutError) else str(e) or type(e).__name__
+            why = f"no answer within {timeout_s:g} s" if isinstance(e, TimeoutError) else _reason(e)
             raise UsageError(f"The endpoint {root} cannot be reached ({why}): is it up, and is the URL right?") from e
     return WorkerInfo(name, root, served, api_key, apis, role, is_external=True)
 
@@ -70,6 +70,13 @@ def choose_model(root: str, asked: str | None, listed: list[str] | None, role: s
     if len(listed) > 1:
         raise UsageError(f"The endpoint {root} serves {len(listed)} models, {_some(listed)}: choose one with {by}.")
     return listed[0]
+
+
+def _reason(error: Exception) -> str:
+    # aiohttp's own sentence names the address again, and "ssl:default" also where no TLS was asked for.
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        return system_reason(error.os_error)
+    return str(error) or type(error).__name__
 
 
 def _some(names: list[str]) -> str:

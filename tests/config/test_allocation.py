@@ -62,7 +62,8 @@ def test_a_backend_string_says_engine_replicas_and_gpus(
         ("megatron:(attn:d1|ffn:e4)", 18, "joins several"),
         ("sglang:d4+fsdp:d4", 10, "joins several"),
         ("d4t2", 1, "is no engine"),
-        ("tgi:d4", 1, "sglang | vllm | llamacpp"),
+        ("tgi:d4", 1, "(at character 1); the engine is one of sglang | vllm | llamacpp"),
+        ("llamacp:d2", 1, "did you mean 'llamacpp'? The engine is one of sglang | vllm | llamacpp"),
         (":d4", 1, "is no engine"),
     ],
 )

@@ -54,6 +54,9 @@ def long(results):
 def nothing(results):
     return None
 
+def empty(results):
+    return {"a": None}
+
 def exits(results):
     sys.exit(0)
 
@@ -132,7 +135,8 @@ def test_a_function_that_asks_for_the_run_directory_gets_it(run_dir):
             "for item a it returned {'b': 1} (dict) for nested/a; a number, a dict of numbers or None is wanted.",
         ),
         ("long", "for item a it returned something (int) for long; a number, a dict of numbers or None is wanted."),
-        ("nothing", "it gave no value for any item."),
+        ("nothing", "it returned None for every item."),
+        ("empty", "it returned None or a dict without a number for every item."),
         ("leaves", "its process exited (3)."),
         ("exits", "it raised SystemExit: 0."),
     ],
@@ -142,6 +146,15 @@ def test_a_function_that_fails_costs_only_its_own_value(run_dir, name, why):
     assert list(found.of_item) == ["spread"]
     assert list(found.missing) == [name]
     assert why in found.missing[name]
+
+
+def test_a_function_of_the_run_that_returns_none_is_said_to_have_returned_it(run_dir):
+    assert own(run_dir, run=("nothing",)).missing == {"nothing": "it returned None."}
+
+
+def test_a_run_of_which_nothing_counts_has_no_value_of_its_items_and_says_so(run_dir):
+    (run_dir / EPISODES).write_bytes(b"")
+    assert own(run_dir, item=("spread",)).missing == {"spread": "no item has an episode that counts."}
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,14 @@ def test_runs_that_have_nothing_in_common_have_no_difference(tmp_path, printed):
     assert "no item has a counted episode in both runs" in text
 
 
+def test_runs_that_have_nothing_in_common_say_that_first_and_then_some_of_what_differs(tmp_path, printed):
+    a = stored(tmp_path / "a", {"p": 0.0}, sampling={f"s{n}": 1 for n in range(8)})
+    b = stored(tmp_path / "b", {"q": 1.0}, sampling={f"s{n}": 2 for n in range(8)})
+    lines = [line for line in printed(compare_runs, a, b, width=120).splitlines() if line.strip()]
+    assert [line.split()[0] for line in lines] == ["A", "B", "B", "only", "only", *["differs"] * 5, "and"]
+    assert lines[-1].strip() == "and 3 more that differ"
+
+
 def test_a_folder_that_is_no_run_is_named(tmp_path):
     with pytest.raises(StoreError, match=r"nowhere/run\.json"):
         compare_runs(stored(tmp_path / "a", {"p": 0.0}), tmp_path / "nowhere")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentflow.errors import StoreError, UsageError
+from agentflow.errors import NotARunError, StoreError, UsageError
 from agentflow.report import show_episode, show_run
 from agentflow.report.conversation import Part, new_parts, request_parts, response_parts, settings, tool_names
 
@@ -75,6 +75,17 @@ def test_a_broken_file_is_one_sentence_with_file_and_line(run, printed):
 def test_a_directory_that_is_no_run_is_one_sentence(tmp_path, printed):
     with pytest.raises(StoreError, match="is not a run directory"):
         printed(show_run, tmp_path)
+
+
+def test_a_run_whose_name_was_mistyped_is_told_the_one_beside_it(run, printed):
+    (run.parent / "runn").mkdir()  # a folder, and no run
+    for show in (lambda: printed(show_run, run.with_name("rnu")), lambda: printed(show_episode, run / "../rnu", "a/0")):
+        with pytest.raises(NotARunError, match=r"or the file was removed; did you mean \S+/run\?$"):
+            show()
+    with pytest.raises(NotARunError, match=r"or the file was removed\.$"):
+        printed(show_run, run.with_name("something else"))
+    with pytest.raises(NotARunError, match=r"or the file was removed\.$"):
+        printed(show_run, run.parent / "no" / "where")
 
 
 RESPONSES = {

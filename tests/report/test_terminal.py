@@ -31,6 +31,14 @@ def test_a_complete_run_shows_its_headline_and_asks_for_nothing(printed):
     assert "bounds" not in text
 
 
+@pytest.mark.parametrize(
+    ("ended", "items", "words"),
+    [(1, 1, "1 of 1 episode is in"), (1, 2, "1 of 2 episodes is in"), (2, 3, "2 of 3 episodes are in")],
+)
+def test_one_episode_is_and_several_are_in_the_mean(printed, ended, items, words):
+    assert words in table(printed, scored(ended), Scoring(n_items=items))
+
+
 def test_an_unfinished_run_is_marked_partial_with_the_command_that_goes_on(printed):
     text = table(printed, scored(3), Scoring(n_items=4), run="runs/my run")
     assert "PARTIAL: 1 episode not played yet" in text

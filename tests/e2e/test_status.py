@@ -1,0 +1,106 @@
+"""``agentflow status`` of a run that is over, and of one whose controller was killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from agentflow import Config, Controller, load_config
+from agentflow.cli.status import STALE_S
+from agentflow.store.status import read_status, write_status
+from tests.e2e.conftest import AGENTS, CommandLine, lines, ours, until
+from tests.e2e.played_agents import Quick
+
+RowsFile = Callable[..., Path]
+WHEN = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+RUN = "runs/agentflow/t"
+
+
+def arguments(agent: str, data: Path, url: str) -> list[str]:
+    here = ["run", f"{AGENTS}:{agent}", "--data", str(data), "--base-url", url, "--max-concurrent", "4"]
+    return [*here, "trial_name=t", "rollout.runners=1"]
+
+
+def some_results(agentflow: CommandLine, data: Path, url: str) -> subprocess.Popen[str]:
+    """A run in the background that has written a result."""
+    process = agentflow.background(*arguments("Slow", data, url))
+    until(lambda: bool(lines(agentflow.cwd / RUN / "episodes.jsonl")), "the first result")
+    return process
+
+
+def test_a_run_that_was_played_has_ended_and_a_resume_ends_again(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    assert agentflow(*arguments("Quick", rows(1), endpoint)).code == 0
+    said = agentflow("status", RUN)
+    assert said.code == 0, said.err
+    assert re.fullmatch(rf"Ended at {WHEN}; 1 of 1 episode\.\n", said.out)
+    assert agentflow("resume", RUN, "--n-samples", "3").code == 0
+    assert "; 3 of 3 episodes." in agentflow("status", RUN).out
+
+
+def test_a_run_that_was_interrupted_says_by_whom(agentflow: CommandLine, endpoint: str, rows: RowsFile) -> None:
+    process = some_results(agentflow, rows(60), endpoint)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    ended = len(lines(agentflow.cwd / RUN / "episodes.jsonl"))
+    said = agentflow("status", RUN).out
+    assert re.fullmatch(rf"Ended at {WHEN}, stopped by the user; {ended} of 60 episodes\.\n", said)
+
+
+def test_a_run_that_an_error_stopped_says_which(agentflow: CommandLine, endpoint: str, rows: RowsFile) -> None:
+    data = rows(60)
+    process = some_results(agentflow, data, endpoint)
+    data.write_text('{"id": "row-0"}\n')
+    process.communicate(timeout=120)
+    said = agentflow("status", RUN).out
+    assert re.match(rf"Ended at {WHEN}, stopped by an error; \d+ of 60 episodes\.\n", said)
+    assert f"{data} was changed while it was in use" in said
+
+
+def test_of_a_run_whose_controller_was_killed_nobody_can_say_that_it_ended(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    process = some_results(agentflow, rows(60), endpoint)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    until(lambda: not ours(str(agentflow.cwd)), "the end of every process of the run")
+    status = read_status(agentflow.cwd / RUN)
+    write_status(agentflow.cwd / RUN, msgspec.structs.replace(status, at=status.at - 2 * STALE_S, in_flight=1))
+    said = agentflow("status", RUN).out
+    assert "Ended" not in said
+    assert "1 episode playing" in said
+    assert "The controller has not written for 1:" in said
+    assert "the run is over, or its controller is dead" in said.replace("\n", " ")
+
+
+@pytest.fixture
+def config(tmp_path: Path, endpoint: str) -> Config:
+    return load_config(None, [f"base_url={endpoint}", f"cluster.fileroot={tmp_path}", "rollout.runners=1"])[0]
+
+
+@pytest.mark.asyncio
+async def test_a_block_of_submits_has_no_number_of_episodes_to_come_to(config: Config, agentflow: CommandLine) -> None:
+    async with Controller(config) as controller:
+        controller.submit({"question": "one?"}, workflow=Quick)
+        await controller.wait(timeout=60)
+        assert read_status(controller.run_dir).ended is None
+    assert "; 1 episode." in agentflow("status", str(controller.run_dir)).out
+
+
+@pytest.mark.asyncio
+async def test_an_exception_in_the_block_is_what_stopped_it(config: Config) -> None:
+    controller = Controller(config)
+    with pytest.raises(ZeroDivisionError):
+        async with controller:
+            raise ZeroDivisionError("mine")
+    ended = read_status(controller.run_dir).ended
+    assert ended is not None
+    assert (ended.stopped_by, ended.error) == ("error", "ZeroDivisionError: mine")

@@ -163,7 +163,6 @@ class Progress:
             self._live.stop()
         if self._lines is not None:
             self._lines.stop()
-            self._print_line()
 
     def update(self, result: EpisodeResult) -> None:
         """Count a result that just came in."""
@@ -186,6 +185,7 @@ class _Lines:
     def __init__(self, print_line: Callable[[], None], changes: Callable[[], int]) -> None:
         self._print = print_line
         self._changes = changes
+        self._printed: int | None = None  # how many changes the last line told
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
@@ -193,13 +193,17 @@ class _Lines:
         self._thread.start()
 
     def stop(self) -> None:
+        """Print the last line, where it has not been printed."""
         self._ended.set()
         self._thread.join()
+        if self._changes() != self._printed:
+            self._print()
 
     def _run(self) -> None:
         seen, silent = self._changes(), 0.0
         while not self._ended.wait(LINE_EVERY_S):
             silent += LINE_EVERY_S
             if self._changes() != seen or silent >= SILENCE_S:
-                seen, silent = self._changes(), 0.0
+                seen = self._printed = self._changes()
+                silent = 0.0
                 self._print()

@@ -85,6 +85,31 @@ def test_a_log_gets_lines_while_the_run_goes_on(monkeypatch):
         assert printed.wait(60)
 
 
+def test_the_last_line_of_a_log_is_printed_once(monkeypatch):
+    printed = threading.Event()
+
+    class Out(io.StringIO):
+        def write(self, text):
+            written = super().write(text)
+            if "1/1 episodes" in text:
+                printed.set()
+            return written
+
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.01)
+    out = Out()
+    with Progress(1, Console(file=out)) as shown:
+        shown.update(results()[0])
+        assert printed.wait(60)
+    assert out.getvalue().count("1/1 episodes") == 1
+
+
+def test_the_progress_of_a_resume_begins_with_what_is_stored():
+    out = io.StringIO()
+    with Progress(3, Console(file=out, width=100), earlier=results()[:2]) as shown:
+        shown.update(results()[2])
+    assert out.getvalue().startswith("[0:00] 3/3 episodes, 2 scored, 1 failed, reward 0.333 (n=3)")
+
+
 def test_a_log_that_stands_still_says_so_from_time_to_time(monkeypatch):
     lines = threading.Semaphore(0)
 

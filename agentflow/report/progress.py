@@ -80,7 +80,8 @@ class Tally:
 
 def line(tally: Tally, elapsed_s: float) -> str:
     """One line for a log."""
-    parts = [f"[{clock(elapsed_s)}] {count(tally.done)}/{count(tally.total)} episodes"]
+    noun = "episode" if tally.total == 1 else "episodes"
+    parts = [f"[{clock(elapsed_s)}] {count(tally.done)}/{count(tally.total)} {noun}"]
     parts += [f"{count(n)} {outcome}" for outcome, n in tally.outcomes.items() if n]
     if tally.retried:
         parts.append(f"{count(tally.retried)} retried")

@@ -43,6 +43,7 @@ def test_the_mean_so_far_is_the_headline_where_each_item_has_one_episode():
 
 def test_before_the_first_result_nothing_is_claimed():
     assert line(Tally(8), 3.0) == "[0:03] 0/8 episodes"
+    assert line(Tally(1), 3.0) == "[0:03] 0/1 episode"
     assert Tally(8).mean is None
     assert Tally(8).left_s(3.0) is None
 
@@ -91,7 +92,7 @@ def test_the_last_line_of_a_log_is_printed_once(monkeypatch):
     class Out(io.StringIO):
         def write(self, text):
             written = super().write(text)
-            if "1/1 episodes" in text:
+            if "1/1 episode," in text:
                 printed.set()
             return written
 
@@ -100,7 +101,7 @@ def test_the_last_line_of_a_log_is_printed_once(monkeypatch):
     with Progress(1, Console(file=out)) as shown:
         shown.update(results()[0])
         assert printed.wait(60)
-    assert out.getvalue().count("1/1 episodes") == 1
+    assert out.getvalue().count("1/1 episode,") == 1
 
 
 def test_the_progress_of_a_resume_begins_with_what_is_stored():

@@ -123,7 +123,7 @@ class _Screen:
             soft_wrap=True,
         )
         self._progress = self._stack.enter_context(
-            Progress(plan.owed, console=self._console, failed_reward=self._failed_reward)
+            Progress(plan.total, console=self._console, failed_reward=self._failed_reward, earlier=plan.earlier)
         )
 
     def result(self, result: Any) -> None:

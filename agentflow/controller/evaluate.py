@@ -44,13 +44,19 @@ DEFAULT_GRACE_S = 10.0  # what calls in flight are given after the first Ctrl-C
 
 @dataclass(frozen=True)
 class Plan:
-    """What an evaluation is about to do."""
+    """What an evaluation is about to do.
+
+    Args:
+        owed: episodes to be played.
+        earlier: the results that stay, of a run that is resumed.
+    """
 
     run_dir: Path
     agent: AgentInfo
     dataset: Dataset
     n_samples: int
     owed: int
+    earlier: tuple[EpisodeResult, ...] = ()
 
     @property
     def total(self) -> int:
@@ -179,7 +185,10 @@ async def _play(
         await controller.store.write_manifest(manifest)
         columns = config.valid_dataset.group_by or info.group_by
         debt = owed(controller.store.results, dataset.ids, config.n_samples, seed=config.seed)
-        watcher.on_plan(Plan(controller.run_dir, info, dataset, config.n_samples, len(debt)))
+        again = {(episode.item_id, episode.sample_index) for episode in debt}
+        stored = counted(controller.store.results.values(), dataset.ids, config.n_samples)
+        earlier = tuple(r for r in stored if (r.item_id, r.sample_index) not in again)
+        watcher.on_plan(Plan(controller.run_dir, info, dataset, config.n_samples, len(debt), earlier))
         controller.play(work_of(debt, dataset, key, columns))
         async with background() as tasks:
             tasks.start_soon(_stop_when_asked, controller, watcher)

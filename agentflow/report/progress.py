@@ -80,7 +80,8 @@ class Tally:
 
 def line(tally: Tally, elapsed_s: float) -> str:
     """One line for a log."""
-    parts = [f"[{clock(elapsed_s)}] {count(tally.done)}/{count(tally.total)} episodes"]
+    noun = "episode" if tally.total == 1 else "episodes"
+    parts = [f"[{clock(elapsed_s)}] {count(tally.done)}/{count(tally.total)} {noun}"]
     parts += [f"{count(n)} {outcome}" for outcome, n in tally.outcomes.items() if n]
     if tally.retried:
         parts.append(f"{count(tally.retried)} retried")
@@ -163,7 +164,6 @@ class Progress:
             self._live.stop()
         if self._lines is not None:
             self._lines.stop()
-            self._print_line()
 
     def update(self, result: EpisodeResult) -> None:
         """Count a result that just came in."""
@@ -186,6 +186,7 @@ class _Lines:
     def __init__(self, print_line: Callable[[], None], changes: Callable[[], int]) -> None:
         self._print = print_line
         self._changes = changes
+        self._printed: int | None = None  # how many changes the last line told
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
@@ -193,13 +194,17 @@ class _Lines:
         self._thread.start()
 
     def stop(self) -> None:
+        """Print the last line, where it has not been printed."""
         self._ended.set()
         self._thread.join()
+        if self._changes() != self._printed:
+            self._print()
 
     def _run(self) -> None:
         seen, silent = self._changes(), 0.0
         while not self._ended.wait(LINE_EVERY_S):
             silent += LINE_EVERY_S
             if self._changes() != seen or silent >= SILENCE_S:
-                seen, silent = self._changes(), 0.0
+                seen = self._printed = self._changes()
+                silent = 0.0
                 self._print()

@@ -334,6 +334,21 @@ def test_the_command_line_is_in_the_manifest_and_a_secret_in_it_or_in_the_agents
     assert [e["outcome"] for e in lines(run_dir(agentflow.cwd) / "episodes.jsonl")] == ["scored", "scored"]
 
 
+def test_the_progress_of_a_resume_counts_what_was_played_before_and_has_one_last_line(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    data = rows(4, lambda i, row: row.update(reward=i % 2))
+    run = ("run", f"{AGENTS}:Quick", "--data", str(data), "--limit", "3", "--base-url", endpoint, "trial_name=t")
+    first = agentflow(*run)
+    assert first.code == 0, first.err
+    assert "3 items x 1 = 3 episodes" in first.out
+    done = agentflow("resume", str(run_dir(agentflow.cwd)), "--limit", "4")
+    assert done.code == 0, done.err
+    assert "4 items x 1 = 4 episodes, 3 of them played already" in done.out
+    (last,) = (line for line in done.out.splitlines() if "4/4 episodes" in line)
+    assert "reward 0.500 (n=4)" in last
+
+
 def test_after_a_forced_resume_with_other_data_only_the_items_of_the_run_count(
     agentflow: CommandLine, endpoint: str, rows: RowsFile
 ) -> None:

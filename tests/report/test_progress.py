@@ -43,6 +43,7 @@ def test_the_mean_so_far_is_the_headline_where_each_item_has_one_episode():
 
 def test_before_the_first_result_nothing_is_claimed():
     assert line(Tally(8), 3.0) == "[0:03] 0/8 episodes"
+    assert line(Tally(1), 3.0) == "[0:03] 0/1 episode"
     assert Tally(8).mean is None
     assert Tally(8).left_s(3.0) is None
 
@@ -83,6 +84,31 @@ def test_a_log_gets_lines_while_the_run_goes_on(monkeypatch):
     with Progress(4, Console(file=Out())) as shown:
         shown.update(results()[0])
         assert printed.wait(60)
+
+
+def test_the_last_line_of_a_log_is_printed_once(monkeypatch):
+    printed = threading.Event()
+
+    class Out(io.StringIO):
+        def write(self, text):
+            written = super().write(text)
+            if "1/1 episode," in text:
+                printed.set()
+            return written
+
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.01)
+    out = Out()
+    with Progress(1, Console(file=out)) as shown:
+        shown.update(results()[0])
+        assert printed.wait(60)
+    assert out.getvalue().count("1/1 episode,") == 1
+
+
+def test_the_progress_of_a_resume_begins_with_what_is_stored():
+    out = io.StringIO()
+    with Progress(3, Console(file=out, width=100), earlier=results()[:2]) as shown:
+        shown.update(results()[2])
+    assert out.getvalue().startswith("[0:00] 3/3 episodes, 2 scored, 1 failed, reward 0.333 (n=3)")
 
 
 def test_a_log_that_stands_still_says_so_from_time_to_time(monkeypatch):

@@ -28,9 +28,10 @@ class Probe:
     def look(self, workers: Iterable[WorkerInfo], tasks: anyio.abc.TaskGroup) -> None:
         """Try those that are new, each in a task of its own."""
         for worker in workers:
-            proxied = worker.is_external and proxy_to(worker.url) is not None
-            if worker.healthy and not proxied and (worker.name, worker.url) not in self._seen:
-                self._seen.add((worker.name, worker.url))
+            if not worker.healthy or (worker.name, worker.url) in self._seen:
+                continue
+            self._seen.add((worker.name, worker.url))
+            if not (worker.is_external and proxy_to(worker.url)):  # what lies behind a proxy is not reached directly
                 tasks.start_soon(self._try, worker)
 
     async def _try(self, worker: WorkerInfo) -> None:

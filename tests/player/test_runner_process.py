@@ -737,6 +737,9 @@ async def test_a_cancelled_plain_run_that_waits_for_its_turn_was_never_started(c
     await control.until((control.folder / "first").exists)
     second = await runner.play(agent, "second", {"item": "second"})
     await runner.say(CancelEpisode(second))
+    # The thread that reads the channel answers this one itself, so the cancellation before it has been read.
+    await runner.say(Workers((WorkerInfo("w9", "http://127.0.0.1:9", "scripted"),)))
+    await runner.see(WorkerUnreachable, lambda m: m.worker == "w9")
     (control.folder / "go").touch()
     assert (await runner.result(first)).outcome is Outcome.SCORED
     assert (await runner.result(second)).outcome is Outcome.CANCELLED

@@ -9,6 +9,7 @@ _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 _UNBRACED = re.compile(r"(\\(?:boxed|fbox))\s*(-?\d+(?:\.\d+)?|[A-Za-z](?![A-Za-z]))")
 _IDLE_BETWEEN_BOXES = re.compile(r"\\(?:text|quad|[()\[\]])|[\s$,;.*{}]")
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
+_FORMULA_END = re.compile(r"(?<!\\)\$|\\[)\]]")
 
 
 def last_boxes(text: str) -> list[str]:
@@ -27,6 +28,13 @@ def last_boxes(text: str) -> list[str]:
     return contents
 
 
+def after_boxes(text: str) -> str:
+    """What follows the last box; empty where there is none."""
+    text = _UNBRACED.sub(r"\1{\2}", text)
+    boxes = _closed_boxes(text)
+    return text[boxes[-1].end :] if boxes else ""
+
+
 @dataclass(frozen=True)
 class _Box:
     start: int
@@ -35,7 +43,10 @@ class _Box:
 
 
 def _closed_boxes(text: str) -> list[_Box]:
-    """The boxes that are closed and hold something; of nested ones the outermost."""
+    """The boxes that are closed and hold something; of nested ones the outermost.
+
+    One that is not closed ends with its formula (``$\\boxed{42$``); with the text it is cut off, and no box.
+    """
     starts = {match.end(): match.start() for match in _BOX.finditer(text)}
     boxes: list[_Box] = []
     open_braces: list[int] = []
@@ -50,4 +61,10 @@ def _closed_boxes(text: str) -> list[_Box]:
                 while boxes and boxes[-1].start > start:
                     boxes.pop()
                 boxes.append(_Box(start, brace.end(), content))
+    unclosed = [brace for brace in open_braces if brace in starts and (not boxes or brace > boxes[-1].end)]
+    if unclosed:
+        end = _FORMULA_END.search(text, unclosed[-1])
+        content = text[unclosed[-1] + 1 : end.start()] if end is not None else ""
+        if end is not None and content.strip():
+            boxes.append(_Box(starts[unclosed[-1]], end.start(), content))
     return boxes

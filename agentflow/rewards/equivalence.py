@@ -19,6 +19,12 @@ _WORDS = re.compile(r"(?=.*[A-Za-z]{3})[A-Za-z']+(?:[ -][A-Za-z']+)*")
 _ANGLE = re.compile(r"\\angle\s*([A-Z]{3})")
 _APPROX = re.compile(r"\\approx(?![a-z])")
 _BETWEEN_LETTERS = re.compile(r"\s*[A-Za-z]\s*(?:[<>]|\\[lg]e(?![a-z]))\s*[A-Za-z]\s*")
+_LETTERS = re.compile(r"[A-H](?:(?:\s*(?:,|;|、|and)\s*)?[A-H])+")
+_FUNCTION = re.compile(r"([A-Za-z])\(([a-z])\)")
+_PARAMETER = re.compile(
+    r"(?P<formula>.+?),?\s*(?:where|for|with)?\s*(?P<name>[a-z])\s*\\in\s*\\mathbb\s*\{?\s*(?P<set>[NZ])\s*\}?",
+    re.DOTALL,
+)
 _MAX_NESTING = 5
 
 
@@ -39,14 +45,28 @@ def equivalent(gold: str, given: str) -> bool:
     if choice is not None:
         chosen = _CHOSEN.match(p)
         return chosen is not None and (chosen[1] or chosen[2] or chosen[3]).upper() == choice[1]
+    if _LETTERS.fullmatch(g) and _LETTERS.fullmatch(p) and key(g) == "".join(sorted(set(key(g)))):
+        return sorted(key(g)) == sorted(re.findall("[A-H]", p))  # of a choice: ACD is A, C and D
     if is_words(g):
         several, many = structure.collection(g), structure.collection(p)
         listed = several is not None and many is not None and _any_order(several.items, many.items, 0)
         return _bare_words(g) == _bare_words(p) or listed
-    if _same(g, p, 0):
+    if _same(g, p, 0) or _same_family(g, p):
         return True
     label = _LABEL.match(p)  # "(B) 42" where the gold is 42
     return label is not None and _same(g, p[label.end() :].strip(), 0)
+
+
+def _same_family(g: str, p: str) -> bool:
+    """Solutions with a whole number in them, whatever its name: ``k\\pi, k \\in \\mathbb{Z}``."""
+    gold, given = _PARAMETER.fullmatch(g), _PARAMETER.fullmatch(p)
+    if gold is None or given is None or gold["set"] != given["set"]:
+        return False
+    return _same(gold["formula"], _renamed(given["formula"], given["name"], gold["name"]), 1)
+
+
+def _renamed(formula: str, name: str, other: str) -> str:
+    return re.sub(rf"(?<![A-Za-z\\]){name}(?![A-Za-z])", other, formula)
 
 
 def is_words(text: str) -> bool:
@@ -140,6 +160,9 @@ def _assigned(g: str, p: str, depth: int) -> bool:
     if left is not None and right is not None:
         if left.name == right.name:
             return _same(left.value, right.value, depth + 1)
+        f, h = _FUNCTION.fullmatch(left.name), _FUNCTION.fullmatch(right.name)
+        if f is not None and h is not None and f[1] == h[1]:  # f(n) = n + 1 is f(x) = x + 1
+            return _same(left.value, _renamed(right.value, h[2], f[2]), depth + 1)
         return symbolic.equal(g, p)
     if left is not None and not _has_relation(p):
         return _same(left.value, p, depth + 1)
@@ -248,6 +271,9 @@ def _any_order(a: tuple[str, ...], b: tuple[str, ...], depth: int) -> bool:
     names = {x.name for x in map(structure.assignment, a) if x is not None}
     if len(names) > 1 and not any(map(structure.assignment, b)):
         return False  # x = 1, y = 2 given as 2, 1
+    counted, given = quantity.by_unit(a), quantity.by_unit(b)
+    if counted is not None and given is not None and counted.keys() == given.keys():
+        return all(quantity.same(number, given[unit]) for unit, number in counted.items())
     left = list(b)
     for x in a:
         match = next((i for i, y in enumerate(left) if _same(x, y, depth + 1)), None)

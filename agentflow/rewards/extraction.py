@@ -1,14 +1,16 @@
 """Where in a completion the answer is. Pure; ``docs/rewards.md`` states the rule for users.
 
-What follows the end of thinking (``</think>``) counts, if anything does. In it the first of these that is there (3 and
-5 look at the last 10,000 characters, and at formulas of at most 2,000):
+What follows the end of thinking (``</think>``) counts, if anything does. In it the first of these that is there (3, 5
+and 6 look at the last 10,000 characters, and at formulas of at most 2,000; 4 to 6 not at a check that is headed so):
 
-1. the last ``\\boxed{...}`` (several that only commas, "and" or "or" separate are one list), or ``<answer>``;
+1. the last ``\\boxed{...}`` (several that only commas, "and" or "or" separate are one list), unless a value is named
+   "answer" after it: then that; or ``<answer>``;
 2. what follows the last ``####`` on its line;
 3. what follows the last "answer is", "answer:", "final answer" up to where prose goes on;
 4. the whole text, if it is a formula without prose;
-5. the last formula in a math environment or the last number, whichever ends later;
-6. the whole text, if it is short.
+5. the one value in bold of the last sentence that has a value;
+6. the last formula in a math environment or the last number, whichever ends later;
+7. the whole text, if it is short.
 """
 
 from __future__ import annotations
@@ -18,16 +20,24 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from agentflow.rewards.boxes import last_boxes
-from agentflow.rewards.magnitude import MAX_LENGTH
-from agentflow.rewards.notation import normalise, trim
-from agentflow.rewards.proportion import time_of_day
-from agentflow.rewards.quantity import quantity
-from agentflow.rewards.units import FUNCTIONS, is_unit
-from agentflow.rewards.words import SCALES
+from agentflow.rewards.boxes import after_boxes, last_boxes
+from agentflow.rewards.notation import trim
+from agentflow.rewards.prose import (
+    CHOICE_AT_START,
+    ENVIRONMENT,
+    JOINED,
+    NUMBER,
+    SENTENCE_END,
+    SHORT,
+    compound_quantity,
+    content_of,
+    environments_from,
+    is_formula,
+    is_quantity,
+    leading_value,
+)
 
 TAIL = 10_000  # characters; an answer that is not in a box stands at the end, and searches stay fast
-_SHORT = 200  # characters: a text answer such as "east" or "no solution"
 
 _END_TOKEN = re.compile(r"(?:\s*(?:<\|\w+\|>|</s>))+\s*$")  # where the engine leaves it in the text
 _HASHES = re.compile(r"####[ \t]*([^\n]*\S)")
@@ -35,41 +45,23 @@ _ANSWER = re.compile(
     r"\b(?:final\s+answer|answers?|results?|solutions?|option|choice)\b[^\n.:=]{0,40}?(?:\bis\b|\bare\b|\bequals\b|[:：=])"
     r"(?:[\s*]*(?:therefore|thus|so|simply|just)\b[,:]?)?[\s*_`:\"]*"
     r"|\b(?:final\s+)?answer\**[\s*:]*\n+[\s*]*"
-    r"|(?:答案|结果)(?:应该|应)?(?:是|为|[:：])[\s*:：]*|(?:故|应|因此|所以)选(?:择)?[\s*:：]*",
+    r"|(?:答案|结果|结论)(?:应该|应)?(?:是|为|[:：】])[\s*:：]*|(?:故|应|因此|所以)选(?:择)?[\s*:：]*",
     re.IGNORECASE,
 )
-_ENVIRONMENT = re.compile(
-    rf"\$\$(?P<display>.{{1,{MAX_LENGTH}}}?)\$\$"
-    r"|(?<![\\$])\$(?P<inline>(?=\S)(?:\\.|[^$\\\n])+?(?<=\S))\$(?!\d)"
-    rf"|\\\[(?P<bracket>.{{1,{MAX_LENGTH}}}?)\\\]"
-    rf"|\\\((?P<paren>.{{1,{MAX_LENGTH}}}?)\\\)",
-    re.DOTALL,
-)
-_JOINED = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*")
-_LETTER = "A-Za-z0-9_\u00c0-\u024f"  # that no number stands at; Chinese is written without spaces
-_NUMBER = re.compile(
-    rf"(?:(?<![A-Za-z])(?:negative|minus)\s)?(?<![{_LETTER}.\\^{{/])[-+\u2212\u2013]?\s?[$€£]?"
-    r"(?:\d{1,3}(?:[,\u00a0\u2009\u202f]\d{3})+|\d{1,3}(?: \d{3})+(?!\d)|\d+)?(?:\.\d+|(?<=\d))"
-    r"(?:[eE][-+]?\d+|\s*(?:×|\\times|\*|x)\s*10\s*\^\s*\{?[-+\u2212]?\d+\}?|,\d+(?![,\d])|\s+\d+/\d+|\s*/\s*\d[\d.]*"
-    r"|:\d\d(?!\d)(?:\s*[ap]\.?\s?m\b\.?)?"
-    rf"|\s*\^\s*(?:\{{[^{{}}]*\}}|[-+]?\d+)|\s+(?:{'|'.join(SCALES)})\b)?"
-    r"(?:\s*(?:\\?%|°))?"
-)
-_PROSE = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}(?![A-Za-z])")
-_NOT_PROSE = FUNCTIONS | {"pi", "inf", "infinity", "percent", "degrees", "min", "max", "gcd", "lcm"}
-_CHINESE = re.compile("[\u3400-\u9fff]")
-_COMMAND = re.compile(r"\\(?:text|mathrm|textbf|mbox|operatorname|begin|end)\s*\{[^{}]*\}|\\[A-Za-z]+")
-_CHOICE_AT_START = re.compile(r"\(?[A-Z]\)?(?=[\s.,:;)*]|$)")
-_SENTENCE_END = re.compile(r"(?<=\S)[.!?](?=\s|$)|[。\n]")
-_HEDGED = re.compile(
-    r"(?:not|between|(?:at|no) (?:least|most|more|less|fewer)|(?:more|less|fewer|greater) than)\b", re.I
-)
-_HEDGE_BEHIND = re.compile(r"\s*(?:or\s+)?(?:more|less|fewer|greater)\b", re.I)
+_NAMED = re.compile(r"\banswer\**\s*(?:\bis\b|[:：])[\s*_`]*", re.I)
+_WORD_BEHIND = re.compile(r"[\s*_$]*([A-Za-z]+)")
 _WITHDRAWN = re.compile(r"\b(?:wait|actually|correction|I mean|scratch that)\b", re.I)
+_CHECK = re.compile(r"\n[#*_\s]*(?:verification|verifying|check|checking)\b[*_]*\s*(?:[:：]|\n)", re.I)
+_FOUND_WRONG = re.compile(r"\b(?:mistake|error|wrong|incorrect|not|instead)\b|n't\b", re.I)
+_BOLD = re.compile(r"\*\*(?=\S)([^*\n]+)\*\*")
+_CONCLUDES = re.compile(r"=|\b(?:so|thus|therefore|hence|total|that is|makes?|gives?|leav(?:es|ing))\b", re.I)
 _REJECTED = re.compile(r"(?:\bnot|n't)\s+[$(]?$")
+_ASIDE = re.compile(
+    r"(?<=[\s\u3400-\u9fff])[(（](?=[^()（）]*[^\W\d_]{2}|[^()（）]*[\u3400-\u9fff])[^()（）]*[)）][.。!]?\s*$"
+)
+_STATED = re.compile(r".*\b(?:is|are|equals|becomes|to)\s+([^\n]+)$")
+_VARIABLE = re.compile(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
 _OR = re.compile(r",?\s+or\s+")
-_CORRECTED = re.compile(r"not\b.*?\b(?:but|rather)\s+", re.I)
-_COMPOUND = re.compile(r"(?<![\w.])\d[\d.,]*\s*([a-z]+),?\s+(?:and\s+)?\d[\d.,]*\s*([a-z]+)\b", re.I)
 
 
 @dataclass(frozen=True)
@@ -84,24 +76,28 @@ class Extract:
 def extract(completion: str | None) -> Extract | None:
     """The answer as written, None if there is none."""
     text = after_thinking(completion).strip()
-    found = _first((_boxes, _tagged, _hashes, _after_phrase, _formula, _last), text)
-    if found is None and 0 < len(text) <= _SHORT:
+    found = _first((_after_box, _boxes, _tagged, _hashes, _after_phrase), text)
+    if found is None:
+        text = _before_check(text)
+        found = _first((_formula, _bold, _last), text)
+    if found is None and 0 < len(text) <= SHORT:
         return Extract(text, "text")
     return found
 
 
 def marked(completion: str | None) -> Extract | None:
     """The answer where it is marked by a box, ``<answer>`` or ``####``, else None."""
-    return _first((_boxes, _tagged, _hashes), after_thinking(completion).strip())
+    return _first((_after_box, _boxes, _tagged, _hashes), after_thinking(completion).strip())
 
 
-def numbers_of_last_sentence(completion: str | None) -> list[str]:
-    """All numbers of the last sentence that has one: "There are 9 chickens and 10 rabbits"."""
+def numbers_of_last_sentence(completion: str | None) -> list[tuple[str, str]]:
+    """All numbers of the last sentence that has one, with the word behind each ("" without): "9 hens and 10 cats"."""
     text = after_thinking(completion)[-TAIL:]
-    for sentence in reversed(_SENTENCE_END.split(text)):
-        numbers = [match[0].strip() for match in _NUMBER.finditer(sentence)]
+    for sentence in reversed(SENTENCE_END.split(text)):
+        numbers = list(NUMBER.finditer(sentence))
         if numbers:
-            return numbers
+            words = [_WORD_BEHIND.match(sentence, match.end()) for match in numbers]
+            return [(n[0].strip(), word[1] if word is not None else "") for n, word in zip(numbers, words, strict=True)]
     return []
 
 
@@ -110,13 +106,29 @@ def after_thinking(completion: str | None) -> str:
     content) is empty."""
     if completion is None:
         return ""
-    completion = completion[:-_SHORT] + _END_TOKEN.sub("", completion[-_SHORT:])
+    completion = completion[:-SHORT] + _END_TOKEN.sub("", completion[-SHORT:])
     _, closed, answer = completion.rpartition("</think>")
     return answer if closed and answer.strip() else completion
 
 
 def _first(rules: Iterable[Callable[[str], Extract | None]], text: str) -> Extract | None:
     return next((found for rule in rules if (found := rule(text)) is not None and trim(found.text)), None)
+
+
+def _after_box(text: str) -> Extract | None:
+    """An answer that is named after the last box: "a step gives \\boxed{2}, final answer: 3"."""
+    rest = after_boxes(text)[-TAIL:]
+    named = list(_NAMED.finditer(rest))
+    if not named:
+        return None
+    rest = rest[named[-1].end() :]
+    environments = environments_from(rest)
+    if environments is not None:
+        return Extract(environments, "phrase")
+    end = SENTENCE_END.search(rest)
+    value = (rest[: end.start()] if end is not None else rest).strip(" *_`")
+    names_one = is_formula(value) or is_quantity(value) or CHOICE_AT_START.fullmatch(value)
+    return Extract(value, "phrase") if names_one else None
 
 
 def _boxes(text: str) -> Extract | None:
@@ -142,129 +154,80 @@ def _after_phrase(text: str) -> Extract | None:
     for match in reversed(list(_ANSWER.finditer(text))):
         if _WITHDRAWN.search(text, match.end()):
             return None
-        value = _leading_value(text[match.end() :])
+        value = leading_value(text[match.end() :])
         if value is not None:
             return Extract(value, "phrase")
     return None
 
 
-def _leading_value(rest: str) -> str | None:
-    """The formula, letter or number that a text begins with; else the last number of its first sentence."""
-    environments = _environments_from(rest)
-    if environments is not None:
-        return environments
-    end = _SENTENCE_END.search(rest)
-    sentence = rest[: end.start()] if end is not None else rest
-    sentence = sentence.strip().strip("*_`\"'")
-    if sentence.count("}") > sentence.count("{"):  # of JSON
-        sentence = sentence.rstrip("}").rstrip('" ')
-    sentence = _CORRECTED.sub("", sentence, count=1)
-    if _HEDGED.match(sentence):
-        return sentence
-    compound = _compound(sentence[:_SHORT])
-    if compound is not None and compound.start() == 0:
-        return compound[0]
-    choice = _CHOICE_AT_START.match(sentence)
-    if choice is not None:
-        return sentence if _is_formula(sentence) else choice[0]
-    if sentence and (_is_formula(sentence) or _is_quantity(sentence)):
-        return sentence
-    prose = next((m for m in _PROSE.finditer(_masked(sentence)) if m[0].lower() not in _NOT_PROSE), None)
-    if prose is not None and prose.start() > 0:
-        if _HEDGE_BEHIND.match(sentence, prose.start()):
-            return sentence
-        head = re.sub(r"(?:\s(?:and|or)|[\s,;(*_–—-])+$", "", sentence[: prose.start()])
-        if re.search(r"\d", head) and _is_formula(head):
-            return head
-    numbers = list(_NUMBER.finditer(sentence))
-    if numbers:
-        return numbers[-1][0]
-    return sentence if sentence and len(sentence.split()) <= 3 else None
-
-
-def _environments_from(rest: str) -> str | None:
-    """Formulas in math environments that a text begins with, joined by commas, "and" or "or"."""
-    match = _ENVIRONMENT.match(rest)
-    if match is None:
-        return None
-    contents = []
-    while match is not None:
-        contents.append(_content(match))
-        joined = _JOINED.match(rest, match.end())
-        match = _ENVIRONMENT.match(rest, joined.end()) if joined is not None and joined[0].strip() else None
-    return ", ".join(contents)
+def _before_check(text: str) -> str:
+    """A text without the check that it ends with, unless that finds a mistake."""
+    found = list(_CHECK.finditer(text, max(0, len(text) - TAIL)))
+    if not found or _WITHDRAWN.search(text, found[-1].end()) or _FOUND_WRONG.search(text, found[-1].end()):
+        return text
+    return text[: found[-1].start()].rstrip()
 
 
 def _formula(text: str) -> Extract | None:
-    formulas = [match for match in _ENVIRONMENT.finditer(text) if len(text) <= _SHORT]
-    if len(formulas) > 1 and _JOINED.sub("", _ENVIRONMENT.sub("", text)).strip(" .") == "":
-        return Extract(", ".join(map(_content, formulas)), "formula")
-    found = 0 < len(text) <= _SHORT and (_is_formula(text) or _is_quantity(text))
+    formulas = [match for match in ENVIRONMENT.finditer(text) if len(text) <= SHORT]
+    if len(formulas) > 1 and JOINED.sub("", ENVIRONMENT.sub("", text)).strip(" .") == "":
+        return Extract(", ".join(map(content_of, formulas)), "formula")
+    found = 0 < len(text) <= SHORT and (is_formula(text) or is_quantity(text))
     return Extract(text, "formula") if found else None
 
 
-def _last(text: str) -> Extract | None:
+def _bold(text: str) -> Extract | None:
     text = text[-TAIL:]
-    environments = [m for m in _ENVIRONMENT.finditer(text) if _content(m).strip() and not _is_rejected(text, m)]
+    found = list(_BOLD.finditer(text))
+    if not found:
+        return None
+    value, rest = found[-1][1].strip(), text[found[-1].end() :]
+    end = SENTENCE_END.search(rest)
+    sentence, after = (rest[: end.start()], rest[end.end() :]) if end is not None else (rest, "")
+    alone = len(found) == 1 or SENTENCE_END.search(text, found[-2].end(), found[-1].start()) is not None
+    explained = alone and not _CONCLUDES.search(sentence) and not re.search(r"\d|\$|\\[(\[]", after)
+    return Extract(value, "bold") if explained and (is_formula(value) or is_quantity(value)) else None
+
+
+def _last(text: str) -> Extract | None:
+    text = _without_aside(text[-TAIL:])
+    environments = [m for m in ENVIRONMENT.finditer(text) if content_of(m).strip() and not _is_rejected(text, m)]
     ends = [m.end() for m in environments]
     numbers = [
         m
-        for m in _NUMBER.finditer(text)
+        for m in NUMBER.finditer(text)
         if (i := bisect_right(ends, m.start())) == len(ends) or m.start() < environments[i].start()
         if not _is_rejected(text, m)
     ]
     if environments and (not numbers or numbers[-1].end() <= environments[-1].end()):
-        contents = [_content(environments[-1])]
+        contents = [content_of(environments[-1])]
         following = environments[-1].start()
         for match in reversed(environments[:-1]):
-            between = _JOINED.fullmatch(text, match.end(), following)
+            between = JOINED.fullmatch(text, match.end(), following)
             if between is None or not between[0].strip():
                 break
-            contents.insert(0, _content(match))
+            contents.insert(0, content_of(match))
             following = match.start()
         return Extract(", ".join(contents), "formula")
+    stated = _STATED.search(text[-SHORT:].rstrip(" ."))
+    if stated is not None and _VARIABLE.search(stated[1]) and is_formula(stated[1]):
+        return Extract(stated[1], "formula")
     if not numbers:
         return None
     if len(numbers) > 1 and _OR.fullmatch(text, numbers[-2].end(), numbers[-1].start()):
         return Extract(text[numbers[-2].start() : numbers[-1].end()], "number")
-    start = max(0, numbers[-1].start() - _SHORT)
-    compound = _compound(text[start : start + 2 * _SHORT])
+    start = max(0, numbers[-1].start() - SHORT)
+    compound = compound_quantity(text[start : start + 2 * SHORT])
     whole = compound is not None and compound.start() < numbers[-1].start() - start < compound.end()
     return Extract(compound[0], "text") if compound and whole else Extract(numbers[-1][0].strip(), "number")
 
 
+def _without_aside(text: str) -> str:
+    """A text without the brackets at its end: "12 in all (4 of each kind)". Not without those of f(3)."""
+    aside = _ASIDE.search(text)
+    sentence = SENTENCE_END.split(text[: aside.start()])[-1] if aside is not None else ""
+    return text[: aside.start()] if aside is not None and NUMBER.search(sentence) else text
+
+
 def _is_rejected(text: str, match: re.Match[str]) -> bool:
     return _REJECTED.search(text, max(0, match.start() - 10), match.start()) is not None
-
-
-def _compound(text: str) -> re.Match[str] | None:
-    """The last quantity in two units: "2 hours 30 minutes"."""
-    found = [match for match in _COMPOUND.finditer(text) if is_unit(match[1]) and is_unit(match[2])]
-    return found[-1] if found else None
-
-
-def _content(match: re.Match[str]) -> str:
-    return next(group for group in match.groups() if group is not None)
-
-
-def _masked(text: str) -> str:
-    return _COMMAND.sub(lambda m: " " * len(m[0]), text)
-
-
-def _is_quantity(text: str) -> bool:
-    """A number, perhaps with a unit of a word or two; longer is prose."""
-    text = normalise(text) if len(text) <= _SHORT else ""
-    if time_of_day(text) is not None:
-        return True
-    number = quantity(text)
-    return number is not None and len(number.unit.split()) <= 2
-
-
-def _is_formula(text: str) -> bool:
-    """No words but names of functions, and something to compute with; dollars of a price are no environment."""
-    if "\n" in text.strip() or text.count("$") % 2 or text.startswith("#") or _CHINESE.search(text):
-        return False
-    words = [word.lower() for word in _PROSE.findall(_masked(text))]
-    return (
-        all(word in _NOT_PROSE for word in words) and re.search(r"[\d=\\^+]|^[A-Za-z]$|^\([A-Z]\)$", text) is not None
-    )

@@ -10,7 +10,7 @@ from agentflow.rewards.extraction import after_thinking, extract, numbers_of_las
 from agentflow.rewards.letters import chosen, gold_letters
 from agentflow.rewards.magnitude import MAX_LENGTH, TooLargeError
 from agentflow.rewards.notation import key, normalise, unwrap
-from agentflow.rewards.quantity import quantity
+from agentflow.rewards.quantity import by_unit, quantity, same
 from agentflow.rewards.structure import collection
 
 _MARKED = ("box", "tag", "####", "phrase")
@@ -49,7 +49,8 @@ def grade(completion: str | None, answer: object) -> float:
     found = extract(completion)
     if found is None:
         return 0.0
-    if found.rule not in _MARKED and len(whole) <= _SHORT and equivalent(gold, whole):
+    is_short = len(whole) <= _SHORT and "\n" not in whole.strip()
+    if found.rule not in _MARKED and is_short and equivalent(gold, whole):
         return 1.0
     if equivalent(gold, found.text):
         return 1.0
@@ -91,5 +92,10 @@ def _all_in_one_sentence(gold: str, completion: str | None) -> bool:
     several = collection(normalise(gold))
     if several is None or several.kind != "list" or not all(quantity(item) for item in several.items):
         return False
-    numbers = numbers_of_last_sentence(completion)
-    return len(numbers) == len(several.items) and equivalent(gold, ", ".join(numbers))
+    counted = numbers_of_last_sentence(completion)
+    if len(counted) != len(several.items):
+        return False
+    wanted, given = by_unit(several.items), by_unit(f"{number} {word}" for number, word in counted)
+    if wanted is not None and given is not None and wanted.keys() == given.keys():
+        return all(same(number, given[unit]) for unit, number in wanted.items())
+    return equivalent(gold, ", ".join(number for number, _ in counted))

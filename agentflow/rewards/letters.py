@@ -14,14 +14,15 @@ _MARKED = re.compile(
     + _LETTERS.format(one="[A-Z]|[a-z](?=[)\\].:,]|\\s*$)")
 )
 _FILLER = (
-    r"(?:[\s:=]|\b(?:is|are|be|would|must|should|therefore|thus|so|option|choice|answer|letter|the|correct)\b){0,12}+"
+    r"(?:[\s:=]|\b(?:I\s+(?:think|believe|guess)|it|is|are|be|would|must|should|therefore|thus|so"
+    r"|option|choice|answer|letter|the|correct)\b){0,12}+"
 )
 _PHRASE = re.compile(
     r"\b(?:[Aa]nswers?|ANSWER|[Cc]orrect\s+(?:option|choice)|[Cc]ho(?:o?se|ice(?=\s+is\b|\s*[:=]))|[Pp]ick|[Ss]elect|go(?:ing)?\s+with)\b"
     + _FILLER
     + _LETTERS.format(one=r"[A-Z]|(?<=[(\[])[a-z](?=[)\]])|[a-z](?=[.,)]?\s*(?:$|\n))")
 )
-_CHINESE = re.compile(r"(?:答案(?:是|为|[:：])|选(?:择|项)?)[\s:：]*" + _LETTERS.format(one="[A-Z]"))
+_CHINESE = re.compile(r"(?:答案(?:是|为|[:：】])|选(?:择|项)?)[\s:：]*" + _LETTERS.format(one="[A-Z]"))
 _LABEL = re.compile(r"\s*(?:\(([A-Z])\)|([A-Z])[.):](?!\S*[A-Z]\.))")
 _PRAISED = re.compile(
     r"(?<![\w'])(?:\(?([A-Z])\)?|\(([a-z])\))\s+(?:is|seems|must be)\s+(?:the\s+)?"

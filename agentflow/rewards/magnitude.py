@@ -77,7 +77,7 @@ class _Estimate:
             size = self.product(inside=True)
             self._i += 1
             return size
-        if token[0].isdigit():
+        if token[0].isdecimal():
             value = float(token) if len(token) < 300 else math.inf
             return len(token) if math.isinf(value) else math.log10(max(value, 1.0))
         if token in (r"\binom", r"\dbinom", r"\tbinom"):

@@ -59,8 +59,8 @@ _CHARACTERS = str.maketrans(
         **{chr(0xFF10 + i): str(i) for i in range(10)},
     }
 )
-_FONTS = "text|textbf|textit|textrm|textnormal|mathrm|mathbf|mathit|mathsf|mathtt|mbox|operatorname|rm|bf"
-_FONT = re.compile(rf"\\(?:{_FONTS})\*?\s*\{{([^{{}}]*)\}}")
+_FONTS = "text|textbf|textit|textrm|textnormal|math(?:rm|bf|it|sf|tt)|boldsymbol|pmb|bm|mbox|operatorname|rm|bf"
+_FONT = re.compile(rf"\\(?:{_FONTS})\*?\s*(?=\{{)")
 _SIZED = re.compile(r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])\s*\.?(?=\s*(?:\\?[\[\](){}|./]|\\[a-zA-Z]|$))")
 _FUNCTION_NAMES = "arc(?:sin|cos|tan|cot|sec|csc)|(?:sin|cos|tan|coth?|sec|csc)h?|log|ln|exp"
 _REWRITES = [
@@ -95,11 +95,17 @@ _REWRITES = [
         (r"\\r(?:brace|Brace)(?![a-zA-Z])", r"\\}"),
         (r"(?<![a-zA-Z\\])sqrt(?=\s*[({\d])", r"\\sqrt"),
         (r"(?<![a-zA-Z\\])pi(?![a-zA-Z])", r"\\pi "),
-        (rf"(?<![a-zA-Z\\])({_FUNCTION_NAMES})(?=\s*[({{\^\\\d]|\s+[a-zA-Z](?![a-zA-Z]))", r"\\\1 "),
+        (
+            rf"(?<![a-zA-Z\\])({_FUNCTION_NAMES})(?=\s*[({{\^\\\d]|\s+(?:[a-zA-Z]|{_FUNCTION_NAMES})(?![a-zA-Z]))",
+            r"\\\1 ",
+        ),
         (r"\\log\s*_\s*(?:e|\{\s*e\s*\})(?![a-zA-Z])", r"\\ln "),
         (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"),
         (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
         (r"(\\frac\s*\{[^{}]*\})\s*([0-9a-zA-Z])", r"\1{\2}"),
+        (r"\\frac\s+([0-9a-zA-Z])\s*([0-9a-zA-Z])(?![0-9a-zA-Z])", r"\\frac{\1}{\2}"),
+        (r"\^\s*(\\frac\s*\{[^{}]*\}\s*\{[^{}]*\})", r"^{\1}"),
+        (r"(\^(?:\w|\{[^{}]*\}))(_(?:\w|\{[^{}]*\}))", r"\2\1"),
         (r"\\sqrt\s*([0-9a-zA-Z])", r"\\sqrt{\1}"),
         (r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}"),
         (r"\\varnothing(?![a-zA-Z])|\\\{\s*\\\}", r"\\emptyset "),
@@ -137,20 +143,23 @@ def normalise(text: str) -> str:
     text = _ELLIPSIS.sub(r"\1\\overline{\2}", text.translate(_CHARACTERS))  # 0.333... is 1/3
     text = unwrap(_SPACES.sub(" ", text).strip())
     text = _SIZED.sub("", text)
-    before = None
-    while before != text:  # fonts may be nested: \textbf{\text{(A)}}
-        before, text = text, _FONT.sub(_without_font, text)
+    text = _without_fonts(text)
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
     return trim(text)
 
 
-def _without_font(match: re.Match[str]) -> str:
-    content = match[1].strip()
-    before = match.string[: match.start()].rstrip(" \\,;:!~")[-1:]
-    if before.isalnum() or before in ("}", ")"):
-        content = _UPRIGHT_UNITS.get(content, content)  # upright after a value: metres, not the variable m
-    return f" {content} "
+def _without_fonts(text: str) -> str:
+    for font in reversed(list(_FONT.finditer(text))):  # nested ones from the inside: \textbf{\text{(A)}}
+        group = group_at(text, font.end())
+        if group is None:
+            continue
+        content, end = group[0].strip(), group[1]
+        before = text[: font.start()].rstrip(" \\,;:!~")[-1:]
+        if before.isalnum() or before in ("}", ")"):
+            content = _UPRIGHT_UNITS.get(content, content)  # upright after a value: metres, not the variable m
+        text = f"{text[: font.start()]} {content} {text[end:]}"
+    return text
 
 
 def unwrap(text: str) -> str:

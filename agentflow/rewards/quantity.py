@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -102,6 +103,13 @@ def same(gold: Quantity, given: Quantity) -> bool:
     if (gold.unit == "%") != (given.unit == "%"):
         return _close(_fraction_of(gold), _fraction_of(given))
     return False
+
+
+def by_unit(items: Iterable[str]) -> dict[str, Quantity] | None:
+    """Numbers that each have a unit of their own, None for others: 9 hens and 10 cats are not 10 hens and 9 cats."""
+    numbers = [quantity(item) for item in items]
+    found = {number.unit.removesuffix("s"): number for number in numbers if number is not None and number.unit}
+    return found if len(found) == len(numbers) else None
 
 
 def _fraction_of(number: Quantity) -> Quantity:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_WORD_SEPARATOR = re.compile(r"(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
+_WORD_SEPARATOR = re.compile(r"(?<![A-Za-z\\])(?:and|or|AND|OR)(?![A-Za-z])")
 _LOGIC = re.compile(r"\\(?:lor|vee|cup)(?![a-zA-Z])")
 _VARIABLE = r"[A-Za-z](?:_\{?\w+\}?)?'{0,2}"
 _GREEK = r"\\(?:alpha|beta|gamma|delta|theta|lambda|mu|phi|omega|ell)"
@@ -69,6 +69,9 @@ def collection(text: str) -> Collection | None:
     united = _split(text, _LOGIC)
     if len(united) > 1 and all(interval(part) is not None for part in united):
         return Collection("union", tuple(united))
+    sets = [outer for part in united if (outer := _outer(part)) is not None and outer[0] == r"\{"]
+    if len(united) == len(sets) > 1:
+        return Collection("set", tuple(item for part in sets for item in _commas(part[2], thousands=False)))
     outer = _outer(text)
     if outer is not None:
         opening, closing, inside = outer

@@ -7,34 +7,34 @@ from fractions import Fraction
 
 _ALIASES = {
     "%": "percent percentage pct per\u00a0cent",
-    "°": "degree degrees deg",
+    "°": "degree degrees deg 度",
     "°c": "°\u00a0c degrees\u00a0celsius celsius",
     "°f": "°\u00a0f degrees\u00a0fahrenheit fahrenheit",
     "rad": "rad radian radians",
-    "$": "dollar dollars usd bucks",
+    "$": "dollar dollars usd bucks 美元",
     "€": "euro euros eur",
     "£": "pound\u00a0sterling gbp",
     "cent": "cent cents ¢",
-    "mm": "mm millimeter millimeters millimetre millimetres",
-    "cm": "cm centimeter centimeters centimetre centimetres",
-    "m": "m meter meters metre metres",
-    "km": "km kilometer kilometers kilometre kilometres",
+    "mm": "mm millimeter millimeters millimetre millimetres 毫米",
+    "cm": "cm centimeter centimeters centimetre centimetres 厘米",
+    "m": "m meter meters metre metres 米",
+    "km": "km kilometer kilometers kilometre kilometres 千米 公里",
     "in": "in inch inches",
     "ft": "ft foot feet",
     "yd": "yd yard yards",
     "mi": "mi mile miles",
     "mg": "mg milligram milligrams",
-    "g": "g gram grams",
-    "kg": "kg kilogram kilograms",
+    "g": "g gram grams 克",
+    "kg": "kg kilogram kilograms 千克 公斤",
     "lb": "lb lbs pound pounds",
     "oz": "oz ounce ounces",
     "ml": "ml milliliter milliliters millilitre millilitres",
     "l": "l liter liters litre litres",
     "gal": "gal gallon gallons",
-    "s": "s sec secs second seconds",
-    "min": "min mins minute minutes",
-    "h": "h hr hrs hour hours",
-    "d": "day days",
+    "s": "s sec secs second seconds 秒",
+    "min": "min mins minute minutes 分钟",
+    "h": "h hr hrs hour hours 小时",
+    "d": "day days 天",
     "wk": "week weeks",
     "mo": "month months",
     "yr": "yr yrs year years",
@@ -62,13 +62,16 @@ _SIZE = {unit: (kind, Fraction(size)) for kind, sizes in enumerate(_SIZES) for u
 FUNCTIONS = frozenset({"sin", "cos", "tan", "cot", "sec", "csc", "log", "ln", "exp", "sqrt", "mod", "and", "or"}) | {
     *("arcsin", "arccos", "arctan", "sinh", "cosh", "tanh")
 }
-_UNIT_TEXT = re.compile(r"(?P<words>[A-Za-z%°¢$€£][A-Za-z .'/-]*)?(?:\s*\^\s*\{?\s*(?P<power>[23])\s*\}?)?")
+_UNSPACED = "[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"  # Chinese, Japanese, Korean: a unit stands at its number
+_UNIT_TEXT = re.compile(
+    rf"(?P<words>{_UNSPACED}+|[A-Za-z%°¢$€£][A-Za-z .'/-]*)?(?:\s*\^\s*\{{?\s*(?P<power>[23])\s*\}}?)?"
+)
 _UNIT_BEHIND = re.compile(
     r"(?P<formula>.*?[^\s+*/=<>^_({\[-])\s+(?P<unit>(?P<words>(?:(?:sq|square|cu|cubic) )?[A-Za-z]{2,}(?:/[a-z]+)?"
     r"(?: per [a-z]+)?)\.?(?:\s*\^\s*(?:\{\s*[23]\s*\}|[23]))?)",
     re.DOTALL,
 )
-_COMPARED = re.compile(r"\b(?:more|less|fewer|greater|than|or|not|to)\b")
+_COMPARED = re.compile(r"\b(?:more|less|fewer|greater|than|or|not|to)\b|以[上下内]|[多到]")
 _SQUARED = re.compile(r"^(sq|square|squared|cu|cubic)\s+|\s+(squared|cubed)$")
 
 
@@ -128,11 +131,11 @@ def unit_of(text: str) -> str | None:
     if _COMPARED.search(words):
         return None
     known = _UNITS.get(words)
-    if known is None:
+    if known is None and not re.match(_UNSPACED, words):
         parts = words.split()
         spaced = text[0] == " "
         if not spaced or not parts or any(p in FUNCTIONS for p in parts) or not any(len(p) >= 3 for p in parts):
             return None  # letters that stand at a number are algebra: 2ab, 5x
-    elif len(words) == 1 and words.isalpha() and not (power and text[0] == " "):
+    elif len(words) == 1 and words.isascii() and words.isalpha() and not (power and text[0] == " "):
         return None  # 5 m is five times m; normalise() spells \\text{m} out
     return (known or words) + (f"^{power}" if power else "")

@@ -15,7 +15,8 @@ _SPELLED = re.compile(
     re.IGNORECASE,
 )
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-_SCALE = re.compile(rf"\s*({'|'.join(SCALES)})(?![A-Za-z])", re.IGNORECASE)
+_CHINESE_SCALES = {"万": 4, "亿": 8}
+_SCALE = re.compile(rf"\s*(?:({'|'.join(SCALES)})(?![A-Za-z])|([万亿]))", re.IGNORECASE)
 
 
 def spelled(text: str) -> tuple[int, str] | None:
@@ -29,4 +30,6 @@ def spelled(text: str) -> tuple[int, str] | None:
 def scale(text: str) -> tuple[int, str]:
     """The power of ten that a text begins with as a word (million: 6; 0 without one), and what follows it."""
     match = _SCALE.match(text)
-    return (SCALES[match[1].lower()], text[match.end() :]) if match is not None else (0, text)
+    if match is None:
+        return 0, text
+    return SCALES[match[1].lower()] if match[1] else _CHINESE_SCALES[match[2]], text[match.end() :]

@@ -1,0 +1,131 @@
+"""Values as they stand in prose: numbers, quantities, formulas in math environments. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from agentflow.rewards.magnitude import MAX_LENGTH
+from agentflow.rewards.notation import normalise
+from agentflow.rewards.proportion import time_of_day
+from agentflow.rewards.quantity import quantity
+from agentflow.rewards.units import FUNCTIONS, is_unit
+from agentflow.rewards.words import SCALES
+
+SHORT = 200  # characters: a text answer such as "east" or "no solution"
+
+ENVIRONMENT = re.compile(
+    rf"\$\$(?P<display>.{{1,{MAX_LENGTH}}}?)\$\$"
+    r"|(?<![\\$])\$(?P<inline>(?=\S)(?:\\.|[^$\\\n])+?(?<=\S))\$(?!\d)"
+    rf"|\\\[(?P<bracket>.{{1,{MAX_LENGTH}}}?)\\\]"
+    rf"|\\\((?P<paren>.{{1,{MAX_LENGTH}}}?)\\\)"
+    rf"|\\begin\{{(?:align|equation|gather)\*?\}}(?P<lines>.{{1,{MAX_LENGTH}}}?)\\end\{{(?:align|equation|gather)\*?\}}",
+    re.DOTALL,
+)
+JOINED = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*")
+_LETTER = "A-Za-z0-9_\u00c0-\u024f"  # that no number stands at; Chinese is written without spaces
+_ROOT = r"(?<![A-Za-z\\])(?:sqrt ?\([^()\n]{1,40}\)|√ ?(?:\([^()\n]{1,40}\)|\d+))"
+_SURD = rf"(?:\d+ ?[-+±\u2212] ?)?(?:\d+ ?\*? ?)?{_ROOT}"  # 3 + 2 sqrt(5), without a math environment
+NUMBER = re.compile(
+    rf"(?:(?<![\w.^{{/])[-\u2212]?(?:\({_SURD}\)|{_SURD})(?: ?/ ?\d+)?)"
+    rf"|(?:(?<![A-Za-z])(?:negative|minus)\s)?(?<![{_LETTER}.\\^{{/])[-+\u2212\u2013]?\s?[$€£]?"
+    r"(?:\d{1,3}(?:[,\u00a0\u2009\u202f]\d{3})+|\d{1,3}(?: \d{3})+(?!\d)|\d+)?(?:\.\d+|(?<=\d))"
+    r"(?:[eE][-+]?\d+|\s*(?:×|\\times|\*|x)\s*10\s*\^\s*\{?[-+\u2212]?\d+\}?|,\d+(?![,\d])|\s+\d+/\d+|\s*/\s*\d[\d.]*"
+    r"|:\d\d(?!\d)(?:\s*[ap]\.?\s?m\b\.?)?"
+    rf"|\s*\^\s*(?:\{{[^{{}}]*\}}|[-+]?\d+)|\s+(?:{'|'.join(SCALES)})\b|[万亿])?"
+    r"(?:\s*(?:\\?%|°))?"
+)
+_PROSE = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}(?![A-Za-z])")
+_NOT_PROSE = FUNCTIONS | {"pi", "inf", "infinity", "percent", "degrees", "min", "max", "gcd", "lcm"}
+_CHINESE = re.compile("[\u3400-\u9fff]")
+_COMMAND = re.compile(r"\\(?:text|mathrm|textbf|mbox|operatorname|begin|end)\s*\{[^{}]*\}|\\[A-Za-z]+")
+CHOICE_AT_START = re.compile(r"\(?[A-Z]\)?(?=[\s.,:;)*]|$)")
+SENTENCE_END = re.compile(r"(?<=\S)[.!?](?=\s|$)|[。\n]")
+_HEDGED = re.compile(
+    r"(?:not|between|(?:at|no) (?:least|most|more|less|fewer)|(?:more|less|fewer|greater) than)\b", re.I
+)
+_HEDGE_BEHIND = re.compile(r"\s*(?:or\s+)?(?:more|less|fewer|greater)\b", re.I)
+_CORRECTED = re.compile(r"not\b.*?\b(?:but|rather)\s+", re.I)
+_COMPOUND = re.compile(r"(?<![\w.])\d[\d.,]*\s*([a-z]+),?\s+(?:and\s+)?\d[\d.,]*\s*([a-z]+)\b", re.I)
+
+
+def leading_value(rest: str) -> str | None:
+    """The formula, letter or number that a text begins with; else the last number of its first sentence."""
+    environments = environments_from(rest)
+    if environments is not None:
+        return environments
+    end = SENTENCE_END.search(rest)
+    sentence = rest[: end.start()] if end is not None else rest
+    sentence = sentence.strip().strip("*_`\"'")
+    if sentence.count("}") > sentence.count("{"):  # of JSON
+        sentence = sentence.rstrip("}").rstrip('" ')
+    sentence = _CORRECTED.sub("", sentence, count=1)
+    if _HEDGED.match(sentence):
+        return sentence
+    compound = compound_quantity(sentence[:SHORT])
+    if compound is not None and compound.start() == 0:
+        return compound[0]
+    choice = CHOICE_AT_START.match(sentence)
+    if choice is not None:
+        return sentence if is_formula(sentence) else choice[0]
+    if sentence and (is_formula(sentence) or is_quantity(sentence)):
+        return sentence
+    prose = next((m for m in _PROSE.finditer(_masked(sentence)) if m[0].lower() not in _NOT_PROSE), None)
+    if prose is not None and prose.start() > 0:
+        if _HEDGE_BEHIND.match(sentence, prose.start()):
+            return sentence
+        head = re.sub(r"(?:\s(?:and|or)|[\s,;(*_–—-])+$", "", sentence[: prose.start()])
+        if re.search(r"\d", head) and is_formula(head):
+            return head
+    numbers = list(NUMBER.finditer(sentence))
+    if numbers:
+        return numbers[-1][0]
+    return sentence if sentence and len(sentence.split()) <= 3 else None
+
+
+def environments_from(rest: str) -> str | None:
+    """Formulas in math environments that a text begins with, joined by commas, "and" or "or"."""
+    match = ENVIRONMENT.match(rest)
+    if match is None:
+        return None
+    contents = []
+    while match is not None:
+        contents.append(content_of(match))
+        joined = JOINED.match(rest, match.end())
+        match = ENVIRONMENT.match(rest, joined.end()) if joined is not None and joined[0].strip() else None
+    return ", ".join(contents)
+
+
+def compound_quantity(text: str) -> re.Match[str] | None:
+    """The last quantity in two units: "2 hours 30 minutes"."""
+    found = [match for match in _COMPOUND.finditer(text) if is_unit(match[1]) and is_unit(match[2])]
+    return found[-1] if found else None
+
+
+def content_of(match: re.Match[str]) -> str:
+    """What stands inside of a math environment; of one with several lines the last."""
+    if match["lines"] is not None:
+        return str(match["lines"].replace("&", " ").rstrip("\\ \n").rpartition(r"\\")[2])
+    return next(group for group in match.groups() if group is not None)
+
+
+def _masked(text: str) -> str:
+    return _COMMAND.sub(lambda m: " " * len(m[0]), text)
+
+
+def is_quantity(text: str) -> bool:
+    """A number, perhaps with a unit of a word or two; longer is prose."""
+    text = normalise(text) if len(text) <= SHORT else ""
+    if time_of_day(text) is not None:
+        return True
+    number = quantity(text)
+    return number is not None and len(number.unit.split()) <= 2
+
+
+def is_formula(text: str) -> bool:
+    """No words but names of functions, and something to compute with; dollars of a price are no environment."""
+    if "\n" in text.strip() or text.count("$") % 2 or text.startswith("#") or _CHINESE.search(text):
+        return False
+    words = [word.lower() for word in _PROSE.findall(_masked(text))]
+    return (
+        all(word in _NOT_PROSE for word in words) and re.search(r"[\d=\\^+]|^[A-Za-z]$|^\([A-Z]\)$", text) is not None
+    )

@@ -16,6 +16,7 @@ _CHOSEN = re.compile(
 )
 _LABEL = re.compile(r"(?:\(\s*[A-J]\s*\)|[A-J]\s*[.):])\s*(?=\S)")
 _WORDS = re.compile(r"(?=.*[A-Za-z]{3})[A-Za-z']+(?:[ -][A-Za-z']+)*")
+_SUBSCRIPT = re.compile(r"_\s*\{[^{}]*\}")  # of a sum: k = 1 is no equation
 _ANGLE = re.compile(r"\\angle\s*([A-Z]{3})")
 _APPROX = re.compile(r"\\approx(?![a-z])")
 _BETWEEN_LETTERS = re.compile(r"\s*[A-Za-z]\s*(?:[<>]|\\[lg]e(?![a-z]))\s*[A-Za-z]\s*")
@@ -166,13 +167,13 @@ def _assigned(g: str, p: str, depth: int) -> bool:
         return symbolic.equal(g, p)
     if left is not None and not _has_relation(p):
         return _same(left.value, p, depth + 1)
-    if not _has_relation(g) and "=" in p:
+    if not _has_relation(g) and "=" in _SUBSCRIPT.sub("", p):
         return _same(g, p.rpartition("=")[2].strip(), depth + 1)  # the value of a chain is its last member
     return _computed(g, p)
 
 
 def _has_relation(text: str) -> bool:
-    return re.search(r"[=<>]|\\(?:le|ge|ne|in|approx|equiv)(?![a-z])", text) is not None
+    return re.search(r"[=<>]|\\(?:le|ge|ne|in|approx|equiv)(?![a-z])", _SUBSCRIPT.sub("", text)) is not None
 
 
 def _computed(g: str, p: str) -> bool:

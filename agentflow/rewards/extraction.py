@@ -60,7 +60,7 @@ _ASIDE = re.compile(
     r"(?<=[\s\u3400-\u9fff])[(（](?=[^()（）]*[^\W\d_]{2}|[^()（）]*[\u3400-\u9fff])[^()（）]*[)）][.。!]?\s*$"
 )
 _STATED = re.compile(r".*\b(?:is|are|equals|becomes|to)\s+([^\n]+)$")
-_VARIABLE = re.compile(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
+_ALGEBRA = re.compile(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])|\\[a-z]")
 _OR = re.compile(r",?\s+or\s+")
 
 
@@ -210,7 +210,7 @@ def _last(text: str) -> Extract | None:
             following = match.start()
         return Extract(", ".join(contents), "formula")
     stated = _STATED.search(text[-SHORT:].rstrip(" ."))
-    if stated is not None and _VARIABLE.search(stated[1]) and is_formula(stated[1]):
+    if stated is not None and _ALGEBRA.search(stated[1]) and is_formula(stated[1]):
         return Extract(stated[1], "formula")
     if not numbers:
         return None

@@ -25,6 +25,8 @@ _REPEATING = re.compile(r"(\d*)\.(\d*)\s*\\overline\s*\{\s*(\d+)\s*\}")
 _LATEX_FRACTION = re.compile(_FRACTION)
 _SLASHED = re.compile(r"(\d[\d,]*(?:\.\d+)?)\s*/\s*(\d[\d,]*(?:\.\d+)?)")
 _MIXED = re.compile(rf"(\d+)\s*{_FRACTION}|(\d+)\s+(?:and\s+)?(\d+)\s*/\s*(\d+)")
+_PRIME = r"\s*(?:'|\^\s*\{?\s*\\prime\s*\}?)"
+_MINUTES = re.compile(rf"(\d+)\s*°\s*(\d+){_PRIME}(?:\s*(\d+){_PRIME}{_PRIME})?")
 _BASE = re.compile(r"\s*_\s*(?:\{\s*\(?([^{}()]+?)\)?\s*\}|(\w))|\s*\(?\s*base[ -]\s*(\w+)\s*\)?", re.IGNORECASE)
 _ORDINAL = re.compile(r"\s*\^?\s*\{?\s*(?:st|nd|rd|th)\s*\}?(?![A-Za-z])")
 
@@ -133,6 +135,10 @@ def _digits(base: str) -> str:
 
 
 def _unsigned(text: str) -> tuple[Quantity, str] | None:
+    minutes = _MINUTES.match(text)
+    if minutes is not None:
+        sixtieths = Fraction(int(minutes[2]), 60) + Fraction(int(minutes[3] or 0), 3600)
+        return Quantity(int(minutes[1]) + sixtieths), "°" + text[minutes.end() :]
     mixed = _MIXED.match(text)
     if mixed is not None:
         whole, top, bottom = (mixed[1], mixed[2], mixed[3]) if mixed[1] else (mixed[4], mixed[5], mixed[6])

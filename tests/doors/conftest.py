@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -85,3 +86,10 @@ def house() -> HouseMaker:
 def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries come at once."""
     monkeypatch.setattr("agentflow.runner.policy.BACKOFF_FIRST_S", 0.0)
+
+
+def pass_time(seconds: float) -> None:
+    """Let so many seconds pass at once on the running loop's clock: a limit ends when the test says so."""
+    loop = asyncio.get_running_loop()
+    earlier = loop.time
+    loop.time = lambda: earlier() + seconds  # type: ignore[method-assign]

@@ -37,7 +37,7 @@ from agentflow.channel.messages import (
 from agentflow.episode import Episode, EpisodeResult
 
 TOKEN = "run-token-0123456789"
-PATIENCE_S = 240.0  # a machine that does other things takes half a minute to import an SDK
+PATIENCE_S = 120.0  # a machine that does other things takes half a minute to import an SDK
 M = TypeVar("M", bound=Message)
 
 

@@ -13,7 +13,7 @@ import anyio
 import psutil
 import pytest
 from processes import alive, family, pids, wait_gone
-from ray_nodes import NODES, base, config, until
+from ray_nodes import LIMIT_S, NODES, base, config, until
 
 from agentflow.errors import SchedulerError
 from agentflow.schedulers import ray_cluster
@@ -145,12 +145,20 @@ async def test_more_gpus_than_the_cluster_has_are_refused_before_anything_starts
         assert await scheduler.copies() == {}
 
 
+async def said(*logs: Path) -> None:
+    """Wait until each of these has a whole line."""
+    with anyio.fail_after(LIMIT_S):
+        while not all(log.exists() and log.read_text().endswith("\n") for log in logs):  # noqa: ASYNC110
+            await anyio.sleep(0.1)
+
+
 async def test_each_copy_has_its_own_gpus_of_one_node_and_one_without_sees_none(tmp_path: Path) -> None:
     async with RayScheduler(config()) as scheduler:
         await scheduler.start(job(tmp_path, *SHOW_GPUS, name="pair", copies=4, gpus=2))
         await scheduler.start(job(tmp_path, *SHOW_GPUS, name="cpu"))
         pairs = await until(scheduler, State.RUNNING, *(f"pair-{i}" for i in range(4)))
         await until(scheduler, State.RUNNING, "cpu-0")
+        await said(*(tmp_path / f"{name}.log" for name in ("cpu-0", *(f"pair-{i}" for i in range(4)))))
         await scheduler.stop([*(f"pair-{i}" for i in range(4)), "cpu-0"])
     seen = sorted((c.node, (tmp_path / f"{c.name}.log").read_text()) for c in pairs)
     assert seen == [(node, f"gpus: {both}.\n") for node in ("127.0.0.11", "127.0.0.12") for both in ("0,1", "2,3")]

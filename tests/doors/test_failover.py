@@ -17,7 +17,7 @@ from openai import AsyncOpenAI
 from agentflow.channel.messages import Backpressure, WorkerInfo, WorkerSuspect
 from agentflow.episode import Episode, Kind, Outcome
 from agentflow.runner.door import EpisodeDoor
-from tests.doors.conftest import HouseMaker, lines, pass_time
+from tests.doors.conftest import HouseMaker, lines, pass_time, waiting
 from tests.scripted import Answer, Ask, break_off, chat, chat_chunks, error, send_events, tool_loop
 
 pytestmark = pytest.mark.asyncio
@@ -121,11 +121,11 @@ async def test_a_call_waits_for_a_worker_and_goes_on_when_the_table_brings_one(h
     async with house(tool_loop(0)) as h:
         h.change("w0", healthy=False)
         door = h.open()
-        waiting = asyncio.create_task(call(door))
-        await asyncio.sleep(0)
+        waits = asyncio.create_task(call(door))
+        await waiting(door)
         assert h.servers["w0"].asks == []
         h.change("w0", healthy=True)
-        assert await waiting == "hello"
+        assert await waits == "hello"
         assert door.calls[0].tries == 1
 
 
@@ -144,11 +144,11 @@ async def test_a_table_that_keeps_changing_without_a_healthy_worker_does_not_pro
     async with house(None, retry_window_s=0.2) as h:
         h.change("w0", healthy=False)
         door = h.open()
-        waiting = asyncio.create_task(raw_call(door))
-        while not waiting.done():
+        waits = asyncio.create_task(raw_call(door))
+        while not waits.done():
             await asyncio.sleep(0.02)
             h.push()
-        assert waiting.result().status_code == 503
+        assert waits.result().status_code == 503
 
 
 @pytest.mark.usefixtures("no_backoff")
@@ -165,8 +165,7 @@ async def test_calls_that_wait_for_a_place_at_a_worker_move_on_when_it_leaves_th
         calls = [asyncio.create_task(raw_call(doors[0]))]
         await asked.wait()
         calls += [asyncio.create_task(raw_call(door)) for door in doors[1:]]
-        while not all(any(exchange.clock.deadline for exchange in door.in_flight) for door in doors[1:]):  # noqa: ASYNC110
-            await asyncio.sleep(0)  # nothing tells that they wait
+        await waiting(*doors[1:])
         del h.workers["w0"]
         h.push()
         assert ["moved" in (await one).text for one in calls] == [True] * 3

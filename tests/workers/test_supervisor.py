@@ -17,11 +17,11 @@ import anyio
 import psutil
 import pytest
 import pytest_asyncio
-from conftest import until
 from fake_controller import FakeController
 
 from agentflow.channel.messages import Goodbye, Heartbeat, Hello, StartEngine, StopEngine, WorkerDown, WorkerUp
 from agentflow.workers.ports import ephemeral_low
+from tests.workers.conftest import until
 
 pytestmark = [pytest.mark.engine, pytest.mark.asyncio]
 

@@ -92,8 +92,10 @@ class StallWatch:
 
     def blocked_s(self) -> float:
         """For how long the loop is blocked right now; 0 when it is not, or is excused. For any thread."""
+        if self._excused:  # asked first: where it says no, the beat that an excused block ended with is there already
+            return 0.0
         gap = time.monotonic() - self._beat_at
-        return gap if gap > self._threshold and not self._excused else 0.0
+        return gap if gap > self._threshold else 0.0
 
     def where(self) -> str:
         """What the watched thread is executing, at the user's innermost place. For any thread."""

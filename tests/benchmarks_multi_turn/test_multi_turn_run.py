@@ -17,7 +17,7 @@ from agentflow.store import read_results
 from benchmarks.multi_turn.options import first_unknown
 from benchmarks.multi_turn.reading import read_requests
 from tests.benchmarks_multi_turn.conftest import measured, scripted_endpoint
-from tests.e2e.conftest import ROOT, CommandLine, lines, until
+from tests.e2e.conftest import ROOT, CommandLine, lines, ours, until
 from tests.scripted import Answer, Ask, chat, chat_chunks, error, scripted, usage
 
 SMALL = ("--clients", "4", "--rounds", "3", "--input-tokens", "50", "--output-tokens", "8")
@@ -135,6 +135,7 @@ def test_the_report_of_a_killed_run_says_partial_and_that_of_the_resumed_one_doe
         until(lambda: len(lines(run_dir(multi_turn) / "episodes.jsonl")) >= 6, "the sixth end of an episode")
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        until(lambda: not ours(str(multi_turn.cwd)), "the end of every process of the run")
         done = multi_turn("report", "runs/agentflow/t")
         assert done.code == 0, done.out + done.err
         m = measured(run_dir(multi_turn))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -85,3 +86,16 @@ def house() -> HouseMaker:
 def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries come at once."""
     monkeypatch.setattr("agentflow.runner.policy.BACKOFF_FIRST_S", 0.0)
+
+
+async def waiting(*doors: EpisodeDoor, calls: int = 1) -> None:
+    """Until so many calls of each of these have come to where they wait for a worker, or for a place at it."""
+    while any(sum(bool(e.clock.deadline) for e in list(door.in_flight)) < calls for door in doors):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)  # nothing tells of it, and they may be on other loops
+
+
+def pass_time(seconds: float) -> None:
+    """Let so many seconds pass at once on the running loop's clock: a limit ends when the test says so."""
+    loop = asyncio.get_running_loop()
+    earlier = loop.time
+    loop.time = lambda: earlier() + seconds  # type: ignore[method-assign]

@@ -19,7 +19,7 @@ from agentflow.channel.messages import RunnerSettings, WorkerInfo
 from agentflow.episode import Episode, Kind
 from agentflow.runner.forward import Forwarder
 from agentflow.runner.gateway import Gateway
-from tests.doors.conftest import HouseMaker, lines
+from tests.doors.conftest import HouseMaker, lines, waiting
 from tests.scripted import Answer, Ask, break_off, chat, chat_chunks, error, scripted, send_events, tool_loop
 
 pytestmark = pytest.mark.asyncio
@@ -240,7 +240,7 @@ async def test_one_forwarder_serves_a_gateway_on_one_thread_and_clients_on_anoth
             async with plain() as socket_client:
                 url = door.base_url + "/chat/completions"
                 asks = [asyncio.create_task(c.post(url, json=CHAT)) for c in (door.http_client(), socket_client) * 8]
-                await asyncio.sleep(0)
+                await waiting(door, calls=16)
                 forwarder.set_workers([WorkerInfo("w0", server.url, "m")])  # wakes those who wait on both loops
                 assert {(await a).status_code for a in asks} == {200}
             assert len(door.calls) == 16

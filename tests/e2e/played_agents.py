@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import time
+from pathlib import Path
 
 
 async def ask(data, base_url, api_key, http_client, **body):
@@ -12,6 +13,10 @@ async def ask(data, base_url, api_key, http_client, **body):
     reply = await http_client.post(f"{base_url}/chat/completions", json=request, headers=headers)
     reply.raise_for_status()
     return reply.json()
+
+
+def touch(name):
+    Path(name).touch()
 
 
 class Quick:
@@ -32,6 +37,18 @@ class Slow:
         for _ in range(3):
             await ask(data, base_url, api_key, http_client)
             await asyncio.sleep(self.pause)
+        return 1.0
+
+
+class Waits:
+    """One call; on rows that say so it then says by a file's name who plays it, and waits for a file called ``go``."""
+
+    async def run(self, data, base_url, api_key, http_client):
+        await ask(data, base_url, api_key, http_client)
+        if data.get("waits"):
+            touch(f"{data['id']}.played-by-{os.getpid()}")
+            while not os.path.exists("go"):  # noqa: ASYNC110, ASYNC240 - the test makes it
+                await asyncio.sleep(0.02)
         return 1.0
 
 

@@ -21,7 +21,7 @@ from agentflow.store import read_calls, read_results
 from agentflow.workers.engines import ENGINES
 from agentflow.workers.ports import free_port
 from agentflow.workers.smollm2 import embedded_model
-from tests.e2e.conftest import ROOT, CommandLine, lines, ours, until
+from tests.e2e.conftest import DEADLINE_S, ROOT, CommandLine, lines, ours, until
 
 pytestmark = pytest.mark.engine
 
@@ -179,7 +179,7 @@ def test_serve_gives_a_url_and_a_key_that_any_client_can_use(agentflow: CommandL
             answer = json.load(reply)
         assert answer.get("choices") or answer.get("output")
     server.send_signal(signal.SIGINT)
-    server.communicate(timeout=60)
+    server.communicate(timeout=DEADLINE_S)
     assert server.returncode == 0
     assert not ours(str(agentflow.cwd))
 

@@ -14,7 +14,7 @@ import pytest
 from agentflow import BlockingController, Config, Controller, evaluate, evaluate_sync, load_config, tabulate_stats
 from agentflow.errors import AgentLoadError, UsageError, WaitTimeoutError
 from agentflow.store import read_attempts
-from tests.e2e.conftest import ROOT
+from tests.e2e.conftest import DEADLINE_S, ROOT
 from tests.e2e.played_agents import Quick, Slow
 
 ROWS = [{"id": f"r{i}", "question": f"What is {i}?", "reward": i % 2} for i in range(6)]
@@ -39,8 +39,8 @@ async def test_evaluate_takes_a_class_and_rows(config: Config) -> None:
 async def test_wait_counts_submits_and_gives_them_back_in_submission_order(config: Config) -> None:
     async with Controller(config) as controller:
         ids = [controller.submit(row, workflow=Quick, group_size=3) for row in ROWS]
-        first = await controller.wait(2, timeout=60)
-        rest = await controller.wait(timeout=60)
+        first = await controller.wait(2, timeout=DEADLINE_S)
+        rest = await controller.wait(timeout=DEADLINE_S)
         assert [s.index for s in first] == sorted(s.index for s in first)
         assert [s.index for s in rest] == sorted(s.index for s in rest)
         assert sorted([*first, *rest], key=lambda s: s.index) == sorted([*first, *rest], key=lambda s: ids.index(s.id))
@@ -55,7 +55,7 @@ async def test_a_wait_that_times_out_raises_and_loses_nothing(config: Config) ->
         controller.submit(ROWS[0], workflow=Slow(pause=0.3))
         with pytest.raises(WaitTimeoutError):
             await controller.wait(1, timeout=0.01)
-        (result,) = await controller.wait(1, timeout=60)
+        (result,) = await controller.wait(1, timeout=DEADLINE_S)
         assert result.rewards == [1.0]
 
 
@@ -65,7 +65,7 @@ async def test_identical_rows_are_two_submits_with_ids_of_their_own(config: Conf
         row = {"question": "the same"}
         ids = [controller.submit(row, workflow=Quick) for _ in range(2)]
         assert len(set(ids)) == 2
-        assert {s.id for s in await controller.wait(timeout=60)} == set(ids)
+        assert {s.id for s in await controller.wait(timeout=DEADLINE_S)} == set(ids)
 
 
 @pytest.mark.asyncio
@@ -80,7 +80,7 @@ async def test_waiting_for_more_than_was_submitted_is_refused(config: Config) ->
 async def test_two_waits_for_the_same_submit_do_not_both_wait_for_ever(config: Config) -> None:
     async with Controller(config) as controller:
         controller.submit(ROWS[0], workflow=Quick)
-        waits = [controller.wait(1, timeout=60) for _ in range(2)]
+        waits = [controller.wait(1, timeout=DEADLINE_S) for _ in range(2)]
         results = await asyncio.gather(*waits, return_exceptions=True)
         assert {type(r) for r in results} == {list, ValueError}
 
@@ -115,11 +115,11 @@ async def test_submits_to_a_run_that_goes_on_play_only_what_is_owed(config: Conf
     run_dir = tmp_path / "run"
     async with Controller(config, run_dir=run_dir) as controller:
         controller.submit(ROWS[0], workflow=Quick, group_size=2)
-        await controller.wait(timeout=60)
+        await controller.wait(timeout=DEADLINE_S)
     async with Controller(config, run_dir=run_dir, resume=True) as controller:
         for row in ROWS[:2]:
             controller.submit(row, workflow=Quick, group_size=2)
-        results = await controller.wait(timeout=60)
+        results = await controller.wait(timeout=DEADLINE_S)
     assert [len(r.episodes) for r in results] == [2, 2]
     played = [(r.item_id, r.sample_index, r.attempt) for r in read_attempts(run_dir)]
     assert sorted(played) == [("r0", 0, 0), ("r0", 1, 0), ("r1", 0, 0), ("r1", 1, 0)]
@@ -130,14 +130,14 @@ async def test_an_agent_that_cannot_be_loaded_is_told_by_wait(config: Config) ->
     async with Controller(config) as controller:
         controller.submit(ROWS[0], workflow="tests.e2e.played_agents.Nobody")
         with pytest.raises(AgentLoadError, match="Nobody"):
-            await controller.wait(1, timeout=60)
+            await controller.wait(1, timeout=DEADLINE_S)
 
 
 @pytest.mark.asyncio
 async def test_a_dotted_path_and_constructor_arguments(config: Config) -> None:
     async with Controller(config) as controller:
         controller.submit(ROWS[0], workflow="tests.e2e.played_agents.Slow", workflow_kwargs={"pause": 0})
-        (result,) = await controller.wait(1, timeout=60)
+        (result,) = await controller.wait(1, timeout=DEADLINE_S)
         assert result.rewards == [1.0]
 
 
@@ -153,7 +153,7 @@ def test_the_blocking_facade_has_the_same_verbs(config: Config) -> None:
     try:
         for row in ROWS:
             controller.submit(row, workflow=Quick)
-        results = controller.wait(len(ROWS), timeout=60)
+        results = controller.wait(len(ROWS), timeout=DEADLINE_S)
         assert [r.id for r in results] == [row["id"] for row in ROWS]
         assert controller.export_stats()["reward"] == 0.5
     finally:
@@ -175,7 +175,7 @@ def test_evaluate_sync_off_the_main_thread_without_any_loop(config: Config) -> N
     out: list[Any] = []
     thread = threading.Thread(target=lambda: out.append(evaluate_sync(Quick, ROWS[:2], config=config)))
     thread.start()
-    thread.join(120)
+    thread.join(DEADLINE_S)
     assert out
     assert out[0].complete
 
@@ -199,7 +199,7 @@ def test_a_script_without_a_main_guard_that_defines_its_own_class(tmp_path: Path
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=DEADLINE_S,
     )
     assert "reward 0.25 True" in done.stdout, done.stderr
 

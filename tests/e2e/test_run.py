@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import AGENTS, CommandLine, lines, ours, scripted_process, until
+from tests.e2e.conftest import AGENTS, DEADLINE_S, CommandLine, lines, ours, scripted_process, until
 
 RowsFile = Callable[..., Path]
 
@@ -216,7 +216,7 @@ def test_an_endpoint_that_dies_makes_lost_episodes_and_exit_code_3_and_a_resume_
     with scripted_process() as url:
         process = agentflow.background(*arguments, "--base-url", url, "trial_name=t")
         until(lambda: bool(lines(where / "episodes.jsonl")), "the first result")
-    out, _ = process.communicate(timeout=120)
+    out, _ = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 3, out
     assert "bounds" in out
     outcomes = Counter(e["outcome"] for e in lines(where / "episodes.jsonl"))
@@ -270,7 +270,7 @@ def test_status_tells_from_another_terminal_what_runs_where(
     agentflow: CommandLine, endpoint: str, rows: RowsFile
 ) -> None:
     agentflow.background(
-        "run", f"{AGENTS}:Slow", "--agent-arg", "pause=20", "--data", str(rows(6)), "--base-url", endpoint,
+        "run", f"{AGENTS}:Slow", "--agent-arg", "pause=200", "--data", str(rows(6)), "--base-url", endpoint,
         "trial_name=t", "rollout.runners=2",
     )  # fmt: skip
     where = run_dir(agentflow.cwd)
@@ -292,7 +292,7 @@ def test_a_data_file_that_changes_during_the_run_stops_it_with_one_sentence_and_
     )
     until(lambda: bool(lines(where / "episodes.jsonl")), "the first result")
     data.write_text('{"id": "row-0"}\n')
-    out, _ = process.communicate(timeout=120)
+    out, _ = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 1, out
     assert f"{data} was changed while it was in use" in out
     assert "Traceback" not in out
@@ -306,12 +306,12 @@ def test_a_reader_that_goes_away_does_not_end_the_run(agentflow: CommandLine, en
     assert process.stdout is not None
     assert process.stdout.readline()
     process.stdout.close()
-    assert process.wait(120) == 0
+    assert process.wait(DEADLINE_S) == 0
     assert len(lines(run_dir(agentflow.cwd) / "episodes.jsonl")) == 8
     show = agentflow.background("show", str(run_dir(agentflow.cwd)))
     assert show.stdout is not None
     show.stdout.close()
-    assert show.wait(120) == 0
+    assert show.wait(DEADLINE_S) == 0
 
 
 def test_the_command_line_is_in_the_manifest_and_a_secret_in_it_or_in_the_agents_arguments_is_not(

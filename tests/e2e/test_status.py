@@ -15,7 +15,7 @@ import pytest
 from agentflow import Config, Controller, load_config
 from agentflow.cli.status import STALE_S
 from agentflow.store.status import read_status, write_status
-from tests.e2e.conftest import AGENTS, CommandLine, lines, ours, until
+from tests.e2e.conftest import AGENTS, DEADLINE_S, CommandLine, lines, ours, until
 from tests.e2e.played_agents import Quick
 
 RowsFile = Callable[..., Path]
@@ -49,7 +49,7 @@ def test_a_run_that_was_played_has_ended_and_a_resume_ends_again(
 def test_a_run_that_was_interrupted_says_by_whom(agentflow: CommandLine, endpoint: str, rows: RowsFile) -> None:
     process = some_results(agentflow, rows(60), endpoint)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=DEADLINE_S)
     ended = len(lines(agentflow.cwd / RUN / "episodes.jsonl"))
     said = agentflow("status", RUN).out
     assert re.fullmatch(rf"Ended at {WHEN}, stopped by the user; {ended} of 60 episodes\.\n", said)
@@ -59,7 +59,7 @@ def test_a_run_that_an_error_stopped_says_which(agentflow: CommandLine, endpoint
     data = rows(60)
     process = some_results(agentflow, data, endpoint)
     data.write_text('{"id": "row-0"}\n')
-    process.communicate(timeout=120)
+    process.communicate(timeout=DEADLINE_S)
     said = agentflow("status", RUN).out
     assert re.match(rf"Ended at {WHEN}, stopped by an error; \d+ of 60 episodes\.\n", said)
     assert f"{data} was changed while it was in use" in said
@@ -90,7 +90,7 @@ def config(tmp_path: Path, endpoint: str) -> Config:
 async def test_a_block_of_submits_has_no_number_of_episodes_to_come_to(config: Config, agentflow: CommandLine) -> None:
     async with Controller(config) as controller:
         controller.submit({"question": "one?"}, workflow=Quick)
-        await controller.wait(timeout=60)
+        await controller.wait(timeout=DEADLINE_S)
         assert read_status(controller.run_dir).ended is None
     assert "; 1 episode." in agentflow("status", str(controller.run_dir)).out
 

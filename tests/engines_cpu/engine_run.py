@@ -35,7 +35,7 @@ def engine_log(run: Path) -> str:
 
 def engine_processes(agentflow: CommandLine) -> list[psutil.Process]:
     """All of the engine's; it rewrites its own titles and environments, so they are known by their parent."""
-    supervisor = next(p for p in ours(str(agentflow.cwd)) if "agentflow.workers.supervisor" in p.cmdline())
+    supervisor = next(p for p in ours(str(agentflow.cwd)) if "agentflow.workers.supervisor" in command_of(p))
     return supervisor.children(recursive=True)
 
 
@@ -47,7 +47,14 @@ def command_of(process: psutil.Process) -> str:
 
 
 def all_gone(processes: Sequence[psutil.Process]) -> bool:
-    return not [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+    return not any(map(lives, processes))
+
+
+def lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:  # it ended between the two
+        return False
 
 
 def status(url: str, key: str = "") -> int:

@@ -37,7 +37,7 @@ from agentflow.channel.messages import (
 from agentflow.episode import Episode, EpisodeResult
 
 TOKEN = "run-token-0123456789"
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0  # a machine that does other things takes half a minute to import an SDK
 M = TypeVar("M", bound=Message)
 
 
@@ -157,7 +157,7 @@ class Controller:
         async with asyncio.timeout(PATIENCE_S):
             runner = await self._arrivals.get()
         worker = WorkerInfo("w0", worker_url, "scripted", api_key="worker-key-0123456789", apis=("chat", "completions"))
-        defaults: dict[str, Any] = {"concurrency": 8, "cancel_grace_s": 1.0, "episode_timeout_s": 60.0}
+        defaults: dict[str, Any] = {"concurrency": 8, "cancel_grace_s": 1.0, "episode_timeout_s": PATIENCE_S}
         await runner.say(SetUpRunner(RunnerSettings(**defaults | settings), (worker,)))
         await runner.see(RunnerReady)
         return runner

@@ -35,7 +35,10 @@ async def test_only_what_is_past_its_deadline_is_overdue_and_the_first_deadline_
 
 
 @pytest.mark.asyncio
-async def test_who_blocks_the_main_thread_past_its_timeout_is_overdue_and_nobody_else() -> None:
+async def test_who_blocks_the_main_thread_past_its_timeout_is_overdue_and_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Attempt, "spent_s", lambda self: 0.0)
     guilty, victim = attempt("guilty"), attempt("victim")
     blocked = {"blocked_by": guilty.scope, "limit_s": 5.0, "grace_s": 1.0}
     assert overdue([guilty, victim], 0.0, blocked_s=5.9, **blocked) == []

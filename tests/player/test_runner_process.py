@@ -282,7 +282,7 @@ async def test_a_drain_waits_its_grace_and_cancels_the_rest(
 
 
 SYNC = """
-import asyncio, os, threading, time
+import asyncio, httpx2, os, threading, time      # httpx2, so that its import takes no time of an episode
 class Agent:
     def run(self, data, http_client, base_url, api_key):
         assert threading.current_thread() is threading.main_thread()
@@ -314,14 +314,14 @@ async def test_a_plain_run_plays_alone_on_the_main_thread_and_reaches_the_model(
 @pytest.mark.asyncio
 async def test_a_plain_run_that_hangs_is_reported_in_time_and_its_queue_handed_back(control: Controller) -> None:
     async with scripted() as server:
-        runner = await control.runner(server.url, episode_timeout_s=2.0)
+        runner = await control.runner(server.url, episode_timeout_s=4.0)
         agent = await runner.load(control.write(SYNC))
         hanging = await runner.play(agent, "hanging", HELLO | {"hang": True})
         queued = await runner.play(agent, "queued", HELLO)
         result = await runner.result(hanging)
         (handed_back,) = await runner.see(NotPlayed)
     assert (result.outcome, result.kind, len(result.calls)) == (Outcome.FAILED, Kind.TIMEOUT, 1)
-    assert "The episode did not end in 2 s" in result.error
+    assert "The episode did not end in 4 s" in result.error
     assert "agent.py:14 in run" in result.error
     assert runner.trace(hanging)
     assert handed_back.episode == queued
@@ -335,7 +335,7 @@ async def test_a_timeout_spent_on_a_worker_that_turns_every_call_away_is_no_fail
     control: Controller, code: str
 ) -> None:
     async with scripted(lambda ask: error(429, "no quota left", Retry_After="60")) as server:
-        runner = await control.runner(server.url, episode_timeout_s=2.0, cancel_grace_s=0.5)
+        runner = await control.runner(server.url, episode_timeout_s=4.0, cancel_grace_s=0.5)
         agent = await runner.load(control.write(code))
         result = await runner.result(await runner.play(agent, "throttled", HELLO))
     assert (result.outcome, result.kind) == (Outcome.LOST, Kind.UNREACHABLE)
@@ -370,13 +370,17 @@ async def test_a_stall_is_named_and_not_charged_to_the_timeouts_of_others(contro
     path = control.write(
         """
         import asyncio, time
+        plays, blocked = asyncio.Event(), asyncio.Event()
         class Agent:
             async def run(self, data):
                 if data.get("block"):
-                    await asyncio.sleep(0.3)
+                    await plays.wait()
                     time.sleep(data["block"])
+                    blocked.set()
                     return 1.0
-                for _ in range(6): await asyncio.sleep(0.1)
+                plays.set()
+                await blocked.wait()
+                await asyncio.sleep(0.1)
                 return 1.0
         """
     )
@@ -387,7 +391,7 @@ async def test_a_stall_is_named_and_not_charged_to_the_timeouts_of_others(contro
     result = await runner.result(other)
     assert (result.outcome, result.error) == (Outcome.SCORED, "")
     assert result.wall_s > 4.0
-    (stall,) = await runner.see(Stalled, lambda m: m.where == "agent.py:7 in run")
+    (stall,) = await runner.see(Stalled, lambda m: m.where == "agent.py:8 in run")
     assert stall.seconds > 5.0
 
 
@@ -611,7 +615,7 @@ async def test_the_executor_and_the_file_limit_are_sized_from_the_concurrency(co
         barrier = threading.Barrier(100)
         class A:
             async def run(self, data):
-                await asyncio.to_thread(barrier.wait, 30)     # needs 100 threads at once
+                await asyncio.to_thread(barrier.wait, 100)    # needs 100 threads at once
                 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
                 return float(soft == hard)
         """

@@ -60,7 +60,7 @@ def test_results_from_before_a_resume_count_but_say_nothing_about_speed():
 
 def test_without_a_terminal_there_are_plain_lines_and_messages_as_they_were_written():
     out = io.StringIO()
-    with Progress(4, Console(file=out, width=20)) as shown:
+    with Progress(4, Console(file=out, width=20), now=lambda: 5.0) as shown:
         for r in results():
             shown.update(r)
         shown.message("worker [bold]w-0[/bold]\x1b[2J restarted after a long long while")
@@ -106,7 +106,7 @@ def test_the_last_line_of_a_log_is_printed_once(monkeypatch):
 
 def test_the_progress_of_a_resume_begins_with_what_is_stored():
     out = io.StringIO()
-    with Progress(3, Console(file=out, width=100), earlier=results()[:2]) as shown:
+    with Progress(3, Console(file=out, width=100), now=lambda: 5.0, earlier=results()[:2]) as shown:
         shown.update(results()[2])
     assert out.getvalue().startswith("[0:00] 3/3 episodes, 2 scored, 1 failed, reward 0.333 (n=3)")
 

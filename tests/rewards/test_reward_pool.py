@@ -167,11 +167,11 @@ async def test_children_of_a_reward_function_end_with_it(pool: RewardPool, tmp_p
     def start_child(note: str) -> None:
         child = subprocess.Popen(["sleep", "600"])
         Path(note).write_text(str(child.pid))
-        child.wait()
+        swallow_memory()
 
     note = tmp_path / "pid"
-    with pytest.raises(GraderError, match="did not finish within 2 s"):
-        await AsyncRewardWrapper(start_child, timeout=2.0, pool=pool)(str(note))
+    with pytest.raises(GraderError, match="took more than 300 MiB of memory"):
+        await AsyncRewardWrapper(start_child, timeout=60.0, memory_bytes=300 * 1024**2, pool=pool)(str(note))
     await gone(int(note.read_text()))
 
 

@@ -209,7 +209,7 @@ def test_gsm8k_reward_case_by_case(completion: str | None, gold: str, reward: fl
     ["answer is ", "<answer>", "</s>", "1,", "$1$ ", "A ", "A, ", "not ", "1 hour ", "is true ", "\\boxed{", "x^"],
 )
 @pytest.mark.parametrize("ending", ["", "5", " The answer is B."])
-@pytest.mark.timeout(20)  # a pattern that backtracks took three minutes over 200,000 characters
+@pytest.mark.timeout(90)  # a pattern that backtracks took three minutes over 200,000 characters
 def test_long_and_monotonous_completions_cost_nothing(piece: str, ending: str) -> None:
     completion = piece * 20_000 + ending
     choice(completion, "A")
@@ -219,7 +219,7 @@ def test_long_and_monotonous_completions_cost_nothing(piece: str, ending: str) -
 
 
 @pytest.mark.parametrize("space", [" ", "\\,", "\\quad ", "\u2003"])
-@pytest.mark.timeout(20)  # runs of spaces behind a caret or a bracket were shared out in every way
+@pytest.mark.timeout(90)  # runs of spaces behind a caret or a bracket were shared out in every way
 def test_a_box_of_nothing_but_space_costs_nothing(space: str) -> None:
     for opening in ("A^", "5\\left"):
         completion = f"\\boxed{{{opening}{space * 200_000} x}}"

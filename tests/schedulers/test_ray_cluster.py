@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ import anyio
 import psutil
 import pytest
 from processes import alive, family, pids, wait_gone
-from ray_nodes import NODES, base, config, until
+from ray_nodes import LIMIT_S, NODES, base, config, until
 
 from agentflow.errors import SchedulerError
 from agentflow.schedulers import ray_cluster
@@ -145,12 +146,20 @@ async def test_more_gpus_than_the_cluster_has_are_refused_before_anything_starts
         assert await scheduler.copies() == {}
 
 
+async def said(*logs: Path) -> None:
+    """Wait until each of these has a whole line."""
+    with anyio.fail_after(LIMIT_S):
+        while not all(log.exists() and log.read_text().endswith("\n") for log in logs):  # noqa: ASYNC110
+            await anyio.sleep(0.1)
+
+
 async def test_each_copy_has_its_own_gpus_of_one_node_and_one_without_sees_none(tmp_path: Path) -> None:
     async with RayScheduler(config()) as scheduler:
         await scheduler.start(job(tmp_path, *SHOW_GPUS, name="pair", copies=4, gpus=2))
         await scheduler.start(job(tmp_path, *SHOW_GPUS, name="cpu"))
         pairs = await until(scheduler, State.RUNNING, *(f"pair-{i}" for i in range(4)))
         await until(scheduler, State.RUNNING, "cpu-0")
+        await said(*(tmp_path / f"{name}.log" for name in ("cpu-0", *(f"pair-{i}" for i in range(4)))))
         await scheduler.stop([*(f"pair-{i}" for i in range(4)), "cpu-0"])
     seen = sorted((c.node, (tmp_path / f"{c.name}.log").read_text()) for c in pairs)
     assert seen == [(node, f"gpus: {both}.\n") for node in ("127.0.0.11", "127.0.0.12") for both in ("0,1", "2,3")]
@@ -162,10 +171,13 @@ async def test_a_copy_without_a_place_says_what_is_missing_and_starts_when_it_is
         await scheduler.start(job(tmp_path, "sleep", "600", name="full", copies=2, gpus=4))
         await until(scheduler, State.RUNNING, "full-0", "full-1")
         await scheduler.start(job(tmp_path, "sleep", "600", name="late", copies=2, gpus=3))
-        late = (await scheduler.copies())["late-0"]
+        says = (
+            r"late-0 waits for a node with 1 CPU and 3 GPUs free; free in the whole cluster: .* of 12 CPUs, 0 of 8 GPUs"
+        )
+        with anyio.fail_after(LIMIT_S):  # Ray's view of what is free is some tenths of a second old
+            while not re.fullmatch(says, (late := (await scheduler.copies())["late-0"]).reason):  # noqa: ASYNC110
+                await anyio.sleep(0.1)
         assert late.state is State.PENDING
-        assert late.reason.startswith("late-0 waits for a node with 1 CPU and 3 GPUs free; free in the whole cluster: ")
-        assert late.reason.endswith(" of 12 CPUs, 0 of 8 GPUs")
         await scheduler.stop(["late-0"])
         assert (await scheduler.copies())["late-0"].state is State.EXITED
         await scheduler.stop(["full-1"])

@@ -23,7 +23,9 @@ from agentflow.schedulers.slurm_allocation import AllocationScheduler, seat_copi
 from agentflow.schedulers.slurm_plan import SlurmPlan
 from agentflow.schedulers.slurm_steps import Seat
 
-FOREVER = "trap 'echo told to end; exit 0' TERM; while :; do sleep 0.1; done"
+TRAP = "trap 'echo told to end; exit 0' TERM"
+LOOP = "while :; do sleep 0.1; done"
+FOREVER = f"{TRAP}; {LOOP}"
 
 
 def job(tmp_path: Path, *command: str, copies: int = 1, gpus: int = 0, **more: Any) -> Job:
@@ -77,13 +79,14 @@ def scheduler(job_id: str, **plan: Any) -> AllocationScheduler:
 @pytest.mark.slurm
 @pytest.mark.asyncio
 async def test_steps_of_the_allocation_have_their_own_nodes_gpus_and_logs(tmp_path: Path, allocation: str) -> None:
-    show = 'echo "$AGENTFLOW_NAME: job $SLURM_JOB_ID gpus $CUDA_VISIBLE_DEVICES token $TOKEN"; ' + FOREVER
+    # It can be told to end once it has said something.
+    show = f'{TRAP}; echo "$AGENTFLOW_NAME: job $SLURM_JOB_ID gpus $CUDA_VISIBLE_DEVICES token $TOKEN"; {LOOP}'
     async with scheduler(allocation) as ours:
         checked: Scheduler = ours  # it is one
         await checked.start(job(tmp_path, "sh", "-c", show, copies=4, gpus=2, secret_env={"TOKEN": "s"}))
         copies = await running(ours, *(f"job-{i}" for i in range(4)))
         logs = [tmp_path / f"job-{i}.log" for i in range(4)]
-        wait_until(lambda: all("token" in log.read_text() for log in logs if log.exists()), "all of their words")
+        wait_until(lambda: all(log.exists() and "token s\n" in log.read_text() for log in logs), "all of their words")
         words = [re.search(r"^(\S+): job (\d+) gpus (\S+) token s$", log.read_text(), re.MULTILINE) for log in logs]
         said = [w.groups() for w in words if w is not None]
         assert [(name, job_id) for name, job_id, _ in said] == [(c.name, allocation) for c in copies]

@@ -38,7 +38,9 @@ from agentflow.schedulers.slurm_plan import Options, SlurmPlan
 
 pytestmark = pytest.mark.slurm
 
-FOREVER = "trap 'echo told to end; exit 0' TERM; while :; do sleep 0.1; done"
+TRAP = "trap 'echo told to end; exit 0' TERM"
+LOOP = "while :; do sleep 0.1; done"
+FOREVER = f"{TRAP}; {LOOP}"
 
 
 @pytest.fixture
@@ -328,7 +330,7 @@ def test_sigkill_of_the_controller_leaves_no_process_no_job_and_no_secret(tmp_pa
 async def test_a_rider_waits_for_a_job_runs_in_it_and_is_stopped_alone(tmp_path: Path, name: str) -> None:
     rider = Job(
         "rider",
-        ("sh", "-c", f"echo in $SLURM_JOB_ID with $X; {FOREVER}"),
+        ("sh", "-c", f"{TRAP}; echo in $SLURM_JOB_ID with $X; {LOOP}"),
         2,
         tmp_path,
         env={"X": "y"},
@@ -341,7 +343,10 @@ async def test_a_rider_waits_for_a_job_runs_in_it_and_is_stopped_alone(tmp_path:
         assert copies["rider-0"].reason == "rider-0 waits for a worker's job to start"
         await ours.start(job(tmp_path, "sh", "-c", FOREVER, copies=2))
         await running(ours, "job-0", "job-1", "rider-0", "rider-1")
-        wait_until(lambda: "with y" in (tmp_path / "rider-0.log").read_text(), "the rider's first words")
+        logs = [tmp_path / f"rider-{i}.log" for i in range(2)]
+        wait_until(
+            lambda: all(log.exists() and "with y\n" in log.read_text() for log in logs), "the riders' first words"
+        )
         hosts = {job_of("job-0"), job_of("job-1")}
         wait_until(lambda: {job_of("rider-0"), job_of("rider-1")} == hosts, "a rider in each job")
         await ours.stop(["rider-0"], grace_s=30)

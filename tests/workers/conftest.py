@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agentflow.workers.ports import free_port
 from agentflow.workers.smollm2 import embedded_model
 
 KEY = "key-of-this-run"
@@ -41,9 +41,7 @@ def model() -> Path:
 @pytest.fixture(scope="session")
 def engine(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
     """Four slots of 1024 tokens, the chat template chosen by the model."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port("127.0.0.1")  # not one that the kernel may give to a connection until the engine binds it
     url = f"http://127.0.0.1:{port}"
     argv = [
         *(sys.executable, "-m", "agentflow.workers.llamacpp.server", "--model", str(model), "--served-name", "smol"),

@@ -49,9 +49,10 @@ class FakeController:
             await runner.cleanup()
 
     async def drop_connections(self) -> None:
-        """Close every connection; new ones are welcome."""
-        while self._connections:
-            await self._connections.pop().close()
+        """Close every connection; new ones are welcome, also while the old ones are being closed."""
+        dropped, self._connections = self._connections, []
+        for connection in dropped:
+            await connection.close()
 
     async def stop_listening(self) -> None:
         """As a controller that is gone."""

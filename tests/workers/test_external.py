@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 from aiohttp import web
-from conftest import Endpoint
 
 from agentflow.channel.messages import WorkerInfo
 from agentflow.errors import UsageError
 from agentflow.workers.external import choose_model, probe, root_url
+from tests.workers.conftest import Endpoint
 
 pytestmark = pytest.mark.asyncio
 

@@ -10,9 +10,9 @@ import aiohttp
 import anyio
 import pytest
 import pytest_asyncio
-from conftest import Endpoint, until
 
 from agentflow.workers.engines.llamacpp import LlamaCpp
+from tests.workers.conftest import Endpoint, until
 
 pytestmark = [pytest.mark.engine, pytest.mark.asyncio]
 

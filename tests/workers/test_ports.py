@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentflow.errors import WorkerError
+from agentflow.workers import ports
 from agentflow.workers.ports import EPHEMERAL_LOW, SPAN, ephemeral_low, free_port, is_free
 
 
@@ -38,11 +39,19 @@ def test_a_port_is_not_lost_to_connections_of_the_server_that_was_there() -> Non
     assert is_free("127.0.0.1", port, after_a_server=True)
 
 
-def test_taken_ports_are_passed_over() -> None:
-    low = 1026  # two candidates: 1024 and 1025
+def test_taken_ports_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken, free = two_free_ports()
+    monkeypatch.setattr(ports, "SPAN", 2)
     with socket.socket() as s:
-        s.bind(("127.0.0.1", 1024))
-        assert {free_port("127.0.0.1", low) for _ in range(10)} == {1025}
+        s.bind(("127.0.0.1", taken))
+        assert {free_port("127.0.0.1", low=free + 1) for _ in range(10)} == {free}
+
+
+def two_free_ports() -> tuple[int, int]:
+    """One beside the other, whatever else runs on this machine."""
+    while not is_free("127.0.0.1", (port := free_port("127.0.0.1")) + 1):
+        pass
+    return port, port + 1
 
 
 def test_a_kernel_that_gives_out_every_port_leaves_us_some_port() -> None:

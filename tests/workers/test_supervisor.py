@@ -17,11 +17,11 @@ import anyio
 import psutil
 import pytest
 import pytest_asyncio
-from conftest import until
 from fake_controller import FakeController
 
 from agentflow.channel.messages import Goodbye, Heartbeat, Hello, StartEngine, StopEngine, WorkerDown, WorkerUp
 from agentflow.workers.ports import ephemeral_low
+from tests.workers.conftest import until
 
 pytestmark = [pytest.mark.engine, pytest.mark.asyncio]
 
@@ -78,9 +78,16 @@ def cut_off(model: Path, to: Path) -> Path:
     return to
 
 
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # also where it ends while it is looked at
+        return False
+
+
 async def gone(*pids: int) -> None:
     async def all_gone() -> bool:
-        return not any(psutil.pid_exists(p) and psutil.Process(p).status() != psutil.STATUS_ZOMBIE for p in pids)
+        return not any(map(alive, pids))
 
     await until(all_gone)
 

@@ -1,7 +1,8 @@
 """The package's own checker, run in a reward process: one call at a time, nothing left behind.
 
-It keeps API objects in module globals under a name made of model and task, and would find them there again. It also
-depends on mpmath's precision, which is the process's. Hence a name of its own for every verdict, and a process.
+It keeps API objects in module globals under a name made of model and task, and would find them there again; lists that
+are default values of the APIs' functions keep what calls put into them; and it depends on mpmath's precision, which is
+the process's. Hence a name of its own and fresh defaults for every verdict, and a process.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import msgspec
 
 from agentflow.rewards import AsyncRewardWrapper
-from benchmarks.bfcl.package import package_module
+from benchmarks.bfcl.package import package_module, restore_defaults
 from benchmarks.bfcl.task import Task
 
 VERDICT_TIMEOUT_S = 60.0
@@ -43,6 +44,8 @@ async def judge(task: Task, transcript: Transcript) -> Verdict:
 def verdict_on(task: Task, transcript: Transcript) -> Verdict:
     """The same, here and now: for a reward process, or a test."""
     check = package_module(f"{_EVAL}.multi_turn_checker").multi_turn_checker
+    for api in task.involved_classes:
+        restore_defaults(api)
     tag = f"agentflow_{uuid.uuid4().hex}"
     entry = {"id": task.id, "initial_config": task.initial_config, "involved_classes": task.involved_classes}
     try:

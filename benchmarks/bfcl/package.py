@@ -5,8 +5,10 @@ Only the parts that need nothing but ``mpmath`` are imported: its requirements a
 
 from __future__ import annotations
 
+import copy
 import importlib
 import importlib.util
+import inspect
 import os
 import tempfile
 from functools import cache
@@ -66,6 +68,26 @@ def api_class(api: str) -> type[Any]:
     module = package_module(package_module(_BACKEND).CLASS_FILE_PATH_MAPPING[api])
     found: type[Any] = getattr(module, api)
     return found
+
+
+def restore_defaults(api: str) -> None:
+    """Give an API's functions back the default values of their parameters.
+
+    Some are lists, which later calls extend: without this, what one conversation did shows in all that follow it in
+    the same process.
+    """
+    for function, values in _mutable_defaults(api):
+        function.__defaults__ = copy.deepcopy(values)
+
+
+@cache
+def _mutable_defaults(api: str) -> tuple[tuple[Any, tuple[Any, ...]], ...]:
+    """Functions of an API with defaults that can be changed, and these as they are before the first call."""
+    return tuple(
+        (function, copy.deepcopy(function.__defaults__))
+        for _, function in inspect.getmembers(api_class(api), inspect.isfunction)
+        if any(isinstance(value, list | dict | set) for value in function.__defaults__ or ())
+    )
 
 
 def is_stateless(api: str) -> bool:

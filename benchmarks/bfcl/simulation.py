@@ -10,7 +10,7 @@ from typing import Any
 
 from agentflow.rewards import AsyncRewardWrapper, GraderError
 from benchmarks.bfcl.calls import REFUSED, RefusedError, checked
-from benchmarks.bfcl.package import api_class, is_stateless
+from benchmarks.bfcl.package import api_class, is_stateless, restore_defaults
 from benchmarks.bfcl.task import Task
 
 CALL_TIMEOUT_S = 10.0
@@ -26,16 +26,15 @@ class Simulation:
 
     def __init__(self, task: Task) -> None:
         self._functions: dict[str, Callable[..., Any]] = {}
-        self._stateless: dict[str, str] = {}
+        self._apis: dict[str, str] = {}  # of each function
         for api in task.involved_classes:
             instance = api_class(api)()
             methods = public_methods(instance)
-            if is_stateless(api):
-                self._stateless |= dict.fromkeys(methods, api)
-            else:
+            if not is_stateless(api):
                 scenario = copy.deepcopy(task.initial_config.get(api, {}))
                 instance._load_scenario(scenario, long_context=task.is_long_context)
             self._functions |= methods
+            self._apis |= dict.fromkeys(methods, api)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
         """Make a call that a model asked for.
@@ -47,8 +46,9 @@ class Simulation:
             call = checked(name, arguments, self._functions)
         except RefusedError as e:
             return f"{FAILED}{e}", REFUSED
-        api = self._stateless.get(name)
-        if api is None:
+        api = self._apis[name]
+        if not is_stateless(api):
+            restore_defaults(api)
             return outcome(self._functions[name], arguments), call.source
         try:
             return await _in_a_process(api, name, dict(arguments)), call.source

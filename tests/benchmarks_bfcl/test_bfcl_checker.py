@@ -86,3 +86,16 @@ def test_calls_in_a_turn_that_should_have_none_pass(tasks: Tasks, golden: Golden
 
 def test_importing_the_package_makes_no_folders() -> None:
     assert "bfcl_eval.constants.eval_config" not in sys.modules, "the module that makes folders where it is imported"
+
+
+def test_a_verdict_does_not_depend_on_what_was_judged_before(tasks: Tasks, golden: Golden) -> None:
+    """``post_tweet`` has lists as defaults, and ``mention`` extends the list that it finds in the tweet."""
+    by_id = {task.id: task for task in tasks("multi_turn_base")}
+    posting, mentioning = by_id["multi_turn_base_30"], by_id["multi_turn_base_147"]
+    turns = golden(posting)
+    (call,) = turns[-1][-1]
+    assert call.startswith("post_tweet(content=")
+    turns[-1][-1] = [f"{call[:-1]}, mentions=[])"]  # what the golden call leaves to the default
+    assert verdict_on(posting, turns).valid
+    verdict_on(mentioning, [[["post_tweet(content='Hi')"], ["mention(tweet_id=1, mentioned_usernames=['@a'])"]], []])
+    assert verdict_on(posting, turns).valid

@@ -164,3 +164,13 @@ async def test_a_text_that_contains_a_call_arrives_in_the_checker_as_it_was_writ
 
 def task_with_golden(task: Task, golden: list[list[str]]) -> Task:
     return Task(task.id, task.question[:1], task.initial_config, task.involved_classes, golden)
+
+
+@pytest.mark.asyncio
+async def test_an_episode_does_not_see_whom_another_one_mentioned(tasks: Tasks) -> None:
+    (task,) = [task for task in tasks("multi_turn_base") if task.id == "multi_turn_base_147"]
+    for _ in range(2):
+        world = Simulation(task)
+        told, _ = await world.call("post_tweet", {"content": "Hi"})
+        assert json.loads(told)["mentions"] == []
+        await world.call("mention", {"tweet_id": json.loads(told)["id"], "mentioned_usernames": ["@a"]})

@@ -8,12 +8,12 @@ from typing import Any
 from agentflow.workflows import MaxTurnsExceeded
 from agentflow.workflows.chat import Chat, Message
 from benchmarks.arguments import check_count
-from benchmarks.bfcl.calls import UndecodableError, decoded
 from benchmarks.bfcl.checker import Transcript, judge
 from benchmarks.bfcl.package import handover_prompt, max_steps, require
 from benchmarks.bfcl.simulation import FAILED, Simulation
 from benchmarks.bfcl.task import Task, task_of
 from benchmarks.bfcl.tools import Toolbox
+from benchmarks.replies import ToolCall, said
 
 REASONS = {  # the checker's names of what can be wrong -> the metric that counts it
     "empty_turn_model_response": "turn_without_calls",
@@ -81,31 +81,29 @@ class _Episode:
         """Steps with calls, until the model answers without one."""
         steps: list[list[str]] = []
         while True:
-            reply = await self._chat(self._messages, tools=self._tools.offered)
-            self._messages.append(reply.message)
-            if not reply.tool_calls:
+            one = said(await self._chat(self._messages, tools=self._tools.offered))
+            self._messages.append(one.message)
+            if not one.calls:
                 return steps
             if len(steps) == self._max_steps:
                 raise MaxTurnsExceeded(f"Turn {turn} still has calls after {self._max_steps} steps.")
-            step = await self._step(reply.tool_calls)
+            step = await self._step(one.calls)
             if step is None:
                 self.undecodable += 1
                 return steps
             steps.append(step)
 
-    async def _step(self, tool_calls: Sequence[Message]) -> list[str] | None:
+    async def _step(self, calls: Sequence[ToolCall]) -> list[str] | None:
         """Make the calls of one message, in their order; None where one of them cannot be read."""
-        calls = [(call["id"], call["function"]) for call in tool_calls]
-        try:
-            arguments = [decoded(function.get("arguments") or "") for _, function in calls]
-        except UndecodableError as e:
+        trouble = next((call.trouble for call in calls if call.arguments is None), None)
+        if trouble is not None:
             # Every call needs its answer, or engines refuse the conversation.
-            self._messages += [_result(call_id, f"{FAILED}{e}") for call_id, _ in calls]
+            self._messages += [_result(call.id, f"{FAILED}{trouble}") for call in calls]
             return None
         sources = []
-        for (call_id, function), given in zip(calls, arguments, strict=True):
-            told, source = await self._simulation.call(function["name"], given)
-            self._messages.append(_result(call_id, told))
+        for call in calls:
+            told, source = await self._simulation.call(call.name, call.arguments or {})
+            self._messages.append(_result(call.id, told))
             sources.append(source)
         return sources
 

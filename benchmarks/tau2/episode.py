@@ -11,8 +11,8 @@ import msgspec
 
 from agentflow.workflows import MaxTurnsExceeded
 from agentflow.workflows.chat import Chat, Message
+from benchmarks.replies import Said, ToolCall
 from benchmarks.tau2.package import agent_prompt, greeting, stop_tokens, task_of, user_prompt
-from benchmarks.tau2.replies import Said, ToolCall
 from benchmarks.tau2.speaker import Speaker
 from benchmarks.tau2.task import Task
 from benchmarks.tau2.world import Result, Side, World

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentflow.workflows.chat import Chat, Message
+from benchmarks.replies import Said, said
 from benchmarks.tau2.package import limits
-from benchmarks.tau2.replies import Said, said
 
 
 class NothingSaidError(Exception):

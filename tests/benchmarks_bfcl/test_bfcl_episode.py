@@ -85,6 +85,27 @@ async def test_arguments_that_cannot_be_read_end_the_turn_and_every_call_still_h
     assert (came["reward"], came["undecodable"], came["steps"]) == (0.0, 4, 0)
     messages = asked(server)[-1].body["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "tool"] * 3 + ["user"]
+    sent = [call["function"]["arguments"] for call in messages[1]["tool_calls"]]
+    assert sent == ['{"dir_name": "new"}', "{}"], "engines refuse to read the broken ones again"
+
+
+@pytest.mark.asyncio
+async def test_calls_are_told_apart_without_ids_and_arguments_may_be_an_object(client: httpx2.AsyncClient) -> None:
+    calls: list[dict[str, Any]] = [
+        {"type": "function", "function": {"name": "cd", "arguments": {"folder": "document"}}},
+        {"type": "function", "function": {"name": "pwd", "arguments": ""}},
+    ]
+
+    def answer(ask: Ask) -> dict[str, Any]:
+        return chat("Done.") if ask.body["messages"][-1]["role"] == "tool" else chat(None, tool_calls=calls)
+
+    async with scripted(answer) as server:
+        await play(server, client, rows("multi_turn_base")[0])
+    _, asking, one, two = asked(server)[1].body["messages"]
+    assert [call["id"] for call in asking["tool_calls"]] == [m["tool_call_id"] for m in (one, two)]
+    assert one["tool_call_id"] != two["tool_call_id"]
+    assert [json.loads(call["function"]["arguments"]) for call in asking["tool_calls"]] == [{"folder": "document"}, {}]
+    assert json.loads(two["content"]) == {"current_working_directory": "/workspace/document"}
 
 
 @pytest.mark.asyncio

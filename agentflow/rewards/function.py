@@ -42,6 +42,8 @@ class AsyncRewardWrapper:
     ) -> None:
         if inspect.iscoroutinefunction(fn):
             raise TypeError(f"{_name(fn)} is asynchronous: await it as it is, AsyncRewardWrapper is for blocking ones.")
+        if not isinstance(fn, str):
+            self.__wrapped__ = fn  # its signature is this one's
         self._name = _name(fn)
         self._blob = pickled(fn)
         self._timeout = timeout

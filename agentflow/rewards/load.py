@@ -25,16 +25,22 @@ class Reward:
 
     ``fn`` may have AReaL's protocol, ``(prompt, completions, prompt_ids, completion_ids, **row)``, told by its first
     two parameters, or ours, ``(completion, **row)``; a function without ``**`` gets the columns that it names. A
-    blocking function runs in a reward process, an asynchronous one on the loop.
+    blocking function runs in a reward process, an asynchronous one on the loop; an AsyncRewardWrapper keeps its limits.
+
+    Raises:
+        TypeError: the function cannot be given these by position.
     """
 
     def __init__(self, fn: Callable[..., Any], name: str, *, timeout: float | None = None) -> None:
-        parameters = inspect.signature(fn).parameters
+        signature = inspect.signature(fn)
+        parameters = signature.parameters
         self.name = name
         self.is_areal = list(parameters)[:2] == list(_AREAL[:2])
+        by_position = signature.bind_partial(*(_AREAL if self.is_areal else ("completion",))).arguments
+        self._taken = frozenset(by_position)  # a column of that name would be given twice
         self._takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         self._names = frozenset(parameters)
-        if inspect.iscoroutinefunction(fn):
+        if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__):
             self._call: Callable[..., Any] = fn
         else:
             self._call = AsyncRewardWrapper(fn) if timeout is None else AsyncRewardWrapper(fn, timeout=timeout)
@@ -62,12 +68,13 @@ class Reward:
         """
         if self.is_areal:
             first: tuple[Any, ...] = (prompt, completion, prompt_ids, completion_ids)
-            taken: frozenset[str] = frozenset(_AREAL)
         else:
-            first, taken = (completion,), frozenset(("completion", "completions"))
-        rest = {k: v for k, v in row.items() if k not in taken and (self._takes_all or k in self._names)}
+            first = (completion,)
+        rest = {k: v for k, v in row.items() if k not in self._taken and (self._takes_all or k in self._names)}
         value = await self._call(*first, **rest)
         try:
+            if isinstance(value, str | bytes):  # float() would read it
+                raise TypeError
             return float(value)
         except (TypeError, ValueError, OverflowError) as e:
             raise GraderError(
@@ -104,7 +111,7 @@ def _split(path: str) -> tuple[str, str]:
     module, colon, name = path.rpartition(":")
     if not colon:
         module, _, name = path.rpartition(".")
-    if not name.isidentifier():
+    if not name.isidentifier() or (name == "py" and not colon):
         raise ConfigError(f"reward_fn {path!r} names no function: write pkg.mod:function or file.py:function.")
     return module or "agentflow.rewards", name
 

@@ -10,6 +10,8 @@ from agentflow.errors import ConfigError
 from agentflow.rewards import GraderError, load_reward
 
 FUNCTIONS = """
+import time
+from agentflow.rewards import AsyncRewardWrapper
 from shared_by_my_rewards import HALF
 
 def areal(prompt, completions, prompt_ids, completion_ids, answer, **kwargs):
@@ -25,8 +27,35 @@ def named(completion, answer):
 async def awaited(completion, answer):
     return 0.25
 
+def renamed(response, answer, **row):
+    return float(response == answer and row["completions"] == "likewise")
+
+class Judge:
+    async def __call__(self, completion, answer):
+        return 0.75
+
+judge = Judge()
+
+def blocking(prompt, completions, prompt_ids, completion_ids, answer, **kwargs):
+    return float(completions == answer and prompt == "?")
+
+def long_one(completion, seconds):
+    time.sleep(seconds)
+
+wrapped = AsyncRewardWrapper(blocking, timeout=30)
+impatient = AsyncRewardWrapper(long_one, timeout=0.2)
+
 def broken(completion, **row):
     raise RuntimeError("no judge")
+
+def in_words(completion):
+    return "0.5"
+
+def nothing_to_judge():
+    return 1.0
+
+def by_name_only(*, completion):
+    return 1.0
 
 def nothing(completion):
     return None
@@ -58,12 +87,25 @@ async def test_areals_protocol_gets_prompt_ids_and_the_row(file: Path) -> None:
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize(("name", "expected"), [("ours", 1.0), ("named", 1.0), ("awaited", 0.25)])
+@pytest.mark.parametrize(("name", "expected"), [("ours", 1.0), ("named", 1.0), ("awaited", 0.25), ("judge", 0.75)])
 @pytest.mark.parametrize("form", ["{file}:{name}", "my_rewards:{name}", "my_rewards.{name}"])
 async def test_our_protocol_gets_the_completion_and_the_columns(
     file: Path, name: str, expected: float, form: str
 ) -> None:
     assert await load_reward(form.format(file=file, name=name))("x", ROW) == expected
+
+
+@pytest.mark.asyncio
+async def test_a_column_may_be_called_as_the_parameter_that_gets_the_completion(file: Path) -> None:
+    row = {**ROW, "response": "a column of that name"}
+    assert await load_reward(f"{file}:renamed")("x", row) == 1.0
+
+
+@pytest.mark.asyncio
+async def test_a_wrapped_function_keeps_its_protocol_and_its_limits(file: Path) -> None:
+    assert await load_reward(f"{file}:wrapped")("x", ROW, prompt="?") == 1.0
+    with pytest.raises(GraderError, match=r"long_one gave no reward: it did not finish within 0\.2 s"):
+        await load_reward(f"{file}:impatient")("x", {"seconds": 600})
 
 
 @pytest.mark.asyncio
@@ -86,6 +128,9 @@ async def test_a_bare_name_is_one_of_ours() -> None:
         ("nowhere.at.all:fn", "cannot be imported: No module named 'nowhere'"),
         ("gone.py:fn", "does not exist"),
         ("my_rewards:", "names no function"),
+        ("my_rewards.py", "names no function: write pkg.mod:function or file.py:function"),
+        ("my_rewards:nothing_to_judge", "cannot be used as a reward function: too many positional arguments"),
+        ("my_rewards:by_name_only", "cannot be used as a reward function: too many positional arguments"),
     ],
 )
 def test_what_cannot_be_loaded_is_said_in_a_sentence(file: Path, path: str, said: str) -> None:
@@ -95,7 +140,9 @@ def test_what_cannot_be_loaded_is_said_in_a_sentence(file: Path, path: str, said
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize(("name", "kind"), [("nothing", "NoneType"), ("several", "list"), ("endless", "int")])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("nothing", "NoneType"), ("several", "list"), ("endless", "int"), ("in_words", "str")]
+)
 async def test_what_is_no_number_is_an_error_that_names_it(file: Path, name: str, kind: str) -> None:
     with pytest.raises(GraderError, match=rf"{name} returned .*\({kind}\), not a number.*'hello'"):
         await load_reward(f"{file}:{name}")("hello", ROW)

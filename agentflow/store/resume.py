@@ -71,7 +71,7 @@ def unlike(old: Manifest, new: Manifest) -> list[str]:
 
     Compared are the agent (name, sources, arguments), the data (source, recipe, fingerprint, the items in common),
     the model, the settings of the engine that change what it says, sampling, roles, seed, how rewards are read and
-    counted, and the graders' versions. Workers, scheduler, concurrency and retries may be anything.
+    counted, and the graders' versions. Workers, endpoints, scheduler, concurrency and retries may be anything.
 
     The timeouts of episodes and calls are compared as well: an episode that runs out of time is a ``failed_reward``
     in the mean, so half a run under one limit and half under another would be a number that depends on when the run
@@ -119,9 +119,14 @@ def _rules(old: Manifest, new: Manifest) -> Iterator[str]:
         yield from _changed("files of the model", before.model_fingerprint, after.model_fingerprint)
     yield from _changed_keys("engine", before.engine, after.engine)
     yield from _changed_keys("sampling", before.sampling, after.sampling)
-    yield from _changed_keys("role", before.roles, after.roles)
+    yield from _changed_keys("role", _anywhere(before.roles), _anywhere(after.roles))
     for name in ("seed", "failed_reward", "reward_key", "reward_fn", "episode_timeout_s", "request_timeout_s"):
         yield from _changed(name, getattr(before, name), getattr(after, name))
+
+
+def _anywhere(roles: Mapping[str, Any]) -> dict[str, Any]:
+    """Roles without their URLs: the same model may be served elsewhere, as that of the workers may."""
+    return {name: {key: value for key, value in role.items() if key != "base_url"} for name, role in roles.items()}
 
 
 def _graders(old: Manifest, new: Manifest) -> Iterator[str]:

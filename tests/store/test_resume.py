@@ -104,6 +104,13 @@ def test_workers_scheduler_concurrency_and_an_upgrade_may_be_anything(manifest):
     assert differences(manifest, other) == []
 
 
+def test_the_model_of_a_role_may_be_served_elsewhere(manifest):
+    here, there = (
+        rules(manifest, roles={"user": {"model": "m", "base_url": [f"http://127.0.0.1:{port}"]}}) for port in (1, 2)
+    )
+    assert differences(here, there) == []
+
+
 @pytest.mark.parametrize(
     ("change", "lines"),
     [

@@ -74,6 +74,8 @@ class Chat:
             case {"id": str(call_id), "choices": [{"message": dict(message)} as choice, *_]}:
                 # Fields that are null are an SDK's way to say "absent"; some engines refuse to read them back.
                 said = {name: value for name, value in message.items() if value is not None}
+                if not said.get("tool_calls"):
+                    said.setdefault("content", "")  # without either, they refuse it too
                 return Reply(call_id, said, choice.get("finish_reason") == "length")
         raise ChatError(f"The model's endpoint answered something that is no chat completion: {answer.text[:300]}")
 

@@ -91,8 +91,24 @@ async def outcome(tools: Mapping[str, FunctionTool], call: ToolCall, *, is_cut_o
         try:
             content = await tool(call.arguments)
         except (Exception, SystemExit) as e:  # noqa: BLE001 - a tool may raise anything
-            content = f"Error: {type(e).__name__}: {e}"
-    return {"role": "tool", "tool_call_id": call.id, "content": content}
+            content = f"Error: {_said(e)}"
+        except asyncio.CancelledError as e:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise  # the episode is over
+            content = f"Error: {_said(e)}"  # of something that the tool itself began
+    return {"role": "tool", "tool_call_id": call.id, "content": _sendable(content)}
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - an exception's own __str__
+        return type(error).__name__
+
+
+def _sendable(text: str) -> str:
+    """Without lone surrogates (names of files have them), which no request can hold."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _plain(value: Any) -> Any:

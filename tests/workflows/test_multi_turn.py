@@ -14,7 +14,7 @@ from tests.scripted import Answer, Ask, chat, scripted
 ROW = {"messages": [{"role": "user", "content": "What is 2 + 2?"}], "answer": "4"}
 
 
-async def play(workflow: MultiTurnWorkflow, *said: str) -> tuple[dict[str, float], list[list[dict[str, Any]]]]:
+async def play(workflow: MultiTurnWorkflow, *said: str | None) -> tuple[dict[str, float], list[list[dict[str, Any]]]]:
     """The rewards by call id (``call-0``, ``call-1``, ...) and the conversation of each call."""
     turns = iter(enumerate(said))
 
@@ -49,6 +49,12 @@ async def test_it_gives_up_after_max_turns() -> None:
     rewards, conversations = await play(MultiTurnWorkflow(exact_match, max_turns=2), "3", "5", "4")
     assert rewards == {"call-0": 0.0, "call-1": 0.0}
     assert len(conversations) == 2
+
+
+@pytest.mark.asyncio
+async def test_an_answer_without_content_is_sent_back_as_an_empty_one() -> None:
+    _, conversations = await play(MultiTurnWorkflow(exact_match, max_turns=2), None, "4")
+    assert conversations[1][1] == {"role": "assistant", "content": ""}, "engines refuse a message without content"
 
 
 @pytest.mark.asyncio

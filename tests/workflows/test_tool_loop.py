@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -182,6 +183,27 @@ async def test_a_tool_that_exits_ends_nothing_but_its_call() -> None:
 
     said = await told([leave, leave_later], ("leave", {}), ("leave_later", {}))
     assert said == ["Error: SystemExit: 3", "Error: SystemExit: 4"]
+
+
+@pytest.mark.asyncio
+async def test_no_error_of_a_tool_and_no_text_of_it_ends_the_episode() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no text")
+
+    def mute() -> None:
+        raise Mute
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(asyncio.sleep(3600))
+        task.cancel()
+        await task
+
+    def name_of_a_file() -> str:
+        return os.fsdecode(b"caf\xe9.txt")
+
+    said = await told([mute, cancelled, name_of_a_file], ("mute", {}), ("cancelled", {}), ("name_of_a_file", {}))
+    assert said == ["Error: Mute", "Error: CancelledError: ", "caf?.txt"]
 
 
 class Colour(Enum):

@@ -46,6 +46,16 @@ def mock() -> list[dict[str, Any]]:
     return rows("mock")
 
 
+def telecom_named() -> list[dict[str, Any]]:
+    """``telecom`` for the scripted server: the user's scenario names the task, since 113 share theirs with others."""
+    return [_with_name(row) for row in telecom()]
+
+
+def mock_named() -> list[dict[str, Any]]:
+    """``mock`` likewise."""
+    return [_with_name(row) for row in mock()]
+
+
 def rows(domain: str, split: str = "base") -> list[dict[str, Any]]:
     """A domain's tasks, each with ``domain``, ``basis``, ``issue`` and ``persona``.
 
@@ -66,6 +76,12 @@ def rows(domain: str, split: str = "base") -> list[dict[str, Any]]:
         }
         for task in task_rows(domain, split)
     ]
+
+
+def _with_name(row: Mapping[str, Any]) -> dict[str, Any]:
+    task, scenario = row["task"], row["task"]["user_scenario"]
+    persona = f"{scenario.get('persona') or ''}\nThis is about {row['id']}."
+    return {**row, "task": {**task, "user_scenario": {**scenario, "persona": persona}}}
 
 
 def _basis(task: Mapping[str, Any]) -> str:

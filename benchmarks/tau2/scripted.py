@@ -6,7 +6,8 @@
 
 prints its URL and serves until Ctrl-C. It tells the user from the agent by their system messages, and a task by
 the user's scenario. The user's first words name the task, so that the agent knows it as well. The agent makes its
-golden calls, all of them in one message where their number is even, and asks the user to make the user's.
+golden calls, all of them in one message where their number is even, and asks the user to make the user's. Tasks that
+share their scenario with others it plays with the data ``tau2:telecom_named`` and ``tau2:mock_named``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import Any
 
 from aiohttp import web
 
@@ -75,13 +75,6 @@ class GoldenPlayer:
         if not mine:
             return f"Please do step {done} of {id}."
         return mine if len(self._actions[id]) % 2 == 0 else mine[:1]
-
-
-def named(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with a scenario that names its task: 104 of telecom's share theirs with others."""
-    task, scenario = row["task"], row["task"]["user_scenario"]
-    persona = f"{scenario.get('persona') or ''}\nThis is about {row['id']}."
-    return {**row, "task": {**task, "user_scenario": {**scenario, "persona": persona}}}
 
 
 def main() -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from benchmarks.tau2.data import rows
 from benchmarks.tau2.golden import changes_something, golden_actions
-from benchmarks.tau2.scripted import named
 from benchmarks.tau2.task import task_of
 from tests.benchmark_page import play_documented, refused_without
 from tests.e2e.conftest import CommandLine, agentflow, endpoint, lines, scripted_process
@@ -79,11 +78,10 @@ def test_with_a_change_left_out_they_pass_none(agentflow: CommandLine, drop: str
 
 @pytest.mark.tau2
 def test_in_telecom_the_user_plays_its_part_with_tools_of_its_own(agentflow: CommandLine) -> None:
-    data = data_file(agentflow.cwd, [named(row) for row in rows("telecom")])
     with golden_server("telecom") as url:
         done = agentflow(
-            "run", "tau2", "--data", data, "--base-url", url, "--group-by", "issue", "--group-by", "persona",
-            "--max-concurrent", "16", "trial_name=t",
+            "run", "tau2", "--data", "tau2:telecom_named", "--base-url", url, "--group-by", "issue",
+            "--group-by", "persona", "--max-concurrent", "16", "trial_name=t",
         )  # fmt: skip
     assert done.code == 0, done.out + done.err
     found = summary(agentflow.cwd)
@@ -101,11 +99,11 @@ def test_in_telecom_the_user_plays_its_part_with_tools_of_its_own(agentflow: Com
 
 @pytest.mark.tau2
 def test_the_user_may_be_another_model_at_endpoints_of_its_own(agentflow: CommandLine) -> None:
-    data = data_file(agentflow.cwd, [named(rows("mock")[0])])
     with golden_server("mock") as agent, golden_server("mock") as user:
         done = agentflow(
-            "run", "tau2", "--data", data, "--base-url", agent, f"roles.user.base_url={user}",
-            "roles.user.model=golden", "roles.user.gconfig.temperature=0", "trial_name=t",
+            "run", "tau2", "--data", "tau2:mock_named", "--limit", "1", "--base-url", agent,
+            f"roles.user.base_url={user}", "roles.user.model=golden", "roles.user.gconfig.temperature=0",
+            "trial_name=t",
         )  # fmt: skip
     assert done.code == 0, done.out + done.err
     (episode,) = lines(agentflow.cwd / RUN / "episodes.jsonl")

@@ -20,7 +20,7 @@ _SHORT = 60  # characters; a completion that is nothing but its answer, such as 
 
 def gold_answer(answer: object) -> str:
     """The gold answer as a bare expression: what follows ``####`` (GSM8K), without dollars or a box around it."""
-    text = str(answer)
+    text = "" if answer is None else str(answer)
     if "####" in text:
         text = text.rpartition("####")[2]
     boxed = extract(text) if re.search(r"\\boxed\s*\{", text) else None

@@ -36,8 +36,9 @@ async def test_it_works_off_the_main_thread_where_math_verify_does_not() -> None
 async def test_a_gold_that_cannot_be_compared_is_an_error_with_its_input() -> None:
     with pytest.raises(GraderError, match=r"TooLargeError.*9\^9\^9\^9"):
         await math_reward("\\boxed{7}", "9^9^9^9")
-    with pytest.raises(GraderError, match="the gold answer is empty"):
-        await math_reward("\\boxed{7}", "")
+    for gold in ("", None):
+        with pytest.raises(GraderError, match="the gold answer is empty"):
+            await math_reward("\\boxed{7}", gold)
 
 
 @pytest.mark.asyncio

@@ -24,7 +24,7 @@ class ValidDataset(Section):
     """The data set that is evaluated."""
 
     path: str | None = Field(default=None, description="a file, `module:function`, or a Hugging Face data set")
-    name: str | None = Field(default=None, description="a recipe by name (`gsm8k`); chosen by the columns when not set")
+    name: str | None = Field(default=None, description="the data set, where `path` is not set (`gsm8k`)")
     split: str = Field(default="test", description="split of a Hugging Face data set")
     type: str | None = Field(default=None, description="accepted, without effect")
     batch_size: Count | None = Field(default=None, description="accepted, without effect; concurrency is rollout's")

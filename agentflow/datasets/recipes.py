@@ -27,6 +27,8 @@ from agentflow.errors import DataError
 
 BOX_REQUEST = "\nPlease put your final answer within \\boxed{}."  # the words AReaL trains GSM8K and MATH with
 
+Messages = list[dict[str, Any]]
+
 _UNESCAPED_DOLLAR = re.compile(r"(?<!\\)\$")
 _COMMA_IN_NUMBER = re.compile(r"(?<=\d),(?=\d{3})")
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}|\{([A-Za-z_]\w*)\}")
@@ -38,10 +40,10 @@ class RecipeMismatch(Exception):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a row becomes ``data``. ``prompt`` gives the user's message, ``answer`` the new answer; None: untouched."""
+    """How a row becomes ``data``. ``prompt`` gives the messages, ``answer`` the new answer; None: untouched."""
 
     name: str
-    prompt: Callable[[Row], str] | None = None
+    prompt: Callable[[Row], Messages] | None = None
     answer: Callable[[Row], Any] | None = None
 
     def apply(self, row: Row) -> Row:
@@ -50,7 +52,7 @@ class Recipe:
             return row
         data = dict(row)
         if self.prompt is not None:
-            data["messages"] = [{"role": "user", "content": self.prompt(row)}]
+            data["messages"] = self.prompt(row)
         if self.answer is not None:
             data["answer"] = self.answer(row)
             if "answer" in row and data["answer"] != row["answer"]:
@@ -78,7 +80,7 @@ def choose_recipe(
     if template is not None:
         prompt = _templated(template)
     elif prompt_column is not None:
-        prompt = _column_as_text(prompt_column)
+        prompt = _column_as_messages(prompt_column)
     answer = known.answer if answer_column is None else _column(answer_column)
     return Recipe("template" if template is not None else "columns", prompt, answer)
 
@@ -100,7 +102,7 @@ def math_gold(answer: Any) -> str:
 
 def _recognised(row: Row) -> Recipe:
     if isinstance(row.get("messages"), list) and "answer" in row:
-        return Recipe("messages")
+        return Recipe("messages", _own_messages, lambda r: _get(r, "answer"))
     answer = row.get("answer")
     if isinstance(row.get("question"), str) and isinstance(answer, str) and "####" in answer:
         return Recipe("gsm8k", _boxed("question"), lambda r: gsm8k_gold(_get(r, "answer")))
@@ -122,24 +124,49 @@ def _column(column: str) -> Callable[[Row], Any]:
     return lambda row: _get(row, column)
 
 
-def _column_as_text(column: str) -> Callable[[Row], str]:
-    return lambda row: _text(_get(row, column))
+def _own_messages(row: Row) -> Messages:
+    messages = _get(row, "messages")
+    if not isinstance(messages, list):
+        raise RecipeMismatch(f"messages is {messages!r:.40}, not a list")
+    return messages
 
 
-def _boxed(column: str) -> Callable[[Row], str]:
-    return lambda row: _text(_get(row, column)) + BOX_REQUEST
+def _column_as_messages(column: str) -> Callable[[Row], Messages]:
+    """The column's text as the user's message; a list of messages as it is."""
+
+    def messages(row: Row) -> Messages:
+        value = _get(row, column)
+        if isinstance(value, list) and value and all(isinstance(m, dict) and "role" in m for m in value):
+            return value
+        return _user(_said(value, column))
+
+    return messages
 
 
-def _templated(template: str) -> Callable[[Row], str]:
+def _boxed(column: str) -> Callable[[Row], Messages]:
+    return lambda row: _user(_said(_get(row, column), column) + BOX_REQUEST)
+
+
+def _user(text: str) -> Messages:
+    return [{"role": "user", "content": text}]
+
+
+def _said(value: Any, column: str) -> str:
+    if value is None:
+        raise RecipeMismatch(f"{column} is null: there is nothing to ask")
+    return _text(value)
+
+
+def _templated(template: str) -> Callable[[Row], Messages]:
     """``{column}`` is the column's value, ``{{word}}`` a literal ``{word}``, every other brace is itself: LaTeX such
     as ``\\boxed{}`` needs no escape."""
 
-    def render(row: Row) -> str:
+    def render(row: Row) -> Messages:
         def value(match: re.Match[str]) -> str:
             literal, column = match.groups()
             return f"{{{literal}}}" if literal is not None else _text(_get(row, column))
 
-        return _PLACEHOLDER.sub(value, template)
+        return _user(_PLACEHOLDER.sub(value, template))
 
     return render
 

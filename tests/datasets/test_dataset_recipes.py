@@ -63,6 +63,12 @@ def test_named_columns_win_over_the_recipe() -> None:
     assert only(row, prompt_column="n")[1]["messages"] == user("3")
 
 
+def test_a_prompt_column_may_hold_messages() -> None:
+    conversation = [{"role": "system", "content": "Be brief."}, *user("hi")]
+    assert only({"prompt": conversation, "gold": "x"}, prompt_column="prompt")[1]["messages"] == conversation
+    assert only({"prompt": ["a", "b"]}, prompt_column="prompt")[1]["messages"] == user('["a","b"]')
+
+
 def test_a_template_keeps_latex_braces_and_the_recipes_clean_answer() -> None:
     row = {"question": "2+2?", "answer": "#### 4"}
     recipe, data = only(row, template="{question} Write \\boxed{} and \\frac{1}{2} and {{name}}.")
@@ -85,6 +91,17 @@ def test_a_later_row_that_does_not_fit_is_found_at_once(tmp_path: Path) -> None:
         open_dataset(str(path))
     with pytest.raises(DataError, match="row 2: the row has no column 'problem'"):
         rows_dataset([{"problem": "a", "answer": "1"}, {"answer": "2"}])
+    with pytest.raises(DataError, match="row 2: problem is null: there is nothing to ask"):
+        rows_dataset([{"problem": "a", "answer": "1"}, {"problem": None, "answer": "2"}])
+    with pytest.raises(DataError, match="row 2: q is null"):
+        rows_dataset([{"q": "a"}, {"q": None}], prompt_column="q")
+    for row, said in (
+        ({"answer": "2"}, "the row has no column 'messages'"),
+        ({"messages": user("b")}, "the row has no column 'answer'"),
+        ({"messages": "b", "answer": "2"}, "messages is 'b', not a list"),
+    ):
+        with pytest.raises(DataError, match=rf"row 2: {said}.*\(recipe 'messages'"):
+            rows_dataset([{"messages": user("a"), "answer": "1"}, row])
 
 
 @pytest.mark.parametrize(("name", "recipe", "count"), [("gsm8k", "gsm8k", 1319), ("math500", "math", 500)])

@@ -35,8 +35,12 @@ def gsm8k_reward(completion: str | None, answer: object) -> float:
 def exact_match(completion: str | None, answer: object, *, ignore_case: bool = True) -> float:
     """1.0 if the completion, or the answer that it marks (a box, ``####``, "the answer is"), is the gold answer as
     written, else 0.0. Spaces, Markdown and quotes around it, a final full stop and, unless told otherwise, case do not
-    count."""
-    gold = _plain(str(answer), ignore_case)
+    count.
+
+    Raises:
+        ValueError: the gold answer is None.
+    """
+    gold = _gold(answer, ignore_case)
     found = extract(completion)
     marked = [found.text, normalise(found.text)] if found is not None else []
     given = [after_thinking(completion), *marked]
@@ -60,13 +64,23 @@ def choice(completion: str | None, answer: object) -> float:
 
 def contains(completion: str | None, answer: object, *, ignore_case: bool = True) -> float:
     """1.0 if the gold answer occurs in the completion (after its thinking) as whole words, a number as a whole number
-    with its sign and decimals, else 0.0."""
-    gold = _plain(str(answer), ignore_case)
+    with its sign and decimals, else 0.0.
+
+    Raises:
+        ValueError: the gold answer is None.
+    """
+    gold = _gold(answer, ignore_case)
     text = _plain(after_thinking(completion), ignore_case)
     before = r"(?<![\w.,+-])" if gold[:1].isdigit() else r"(?<![^\W_])"  # 3 does not occur in -3, nor in 0.3
     after = r"(?!\w|[.,]\d)" if gold[-1:].isdigit() else r"(?![^\W_])"
     found = re.search(before + re.escape(gold) + after, text) if gold else None
     return float(found is not None)
+
+
+def _gold(answer: object, ignore_case: bool) -> str:
+    if answer is None:
+        raise ValueError("the gold answer is None")
+    return _plain(str(answer), ignore_case)
 
 
 def _plain(text: str, ignore_case: bool) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from agentflow.rewards import choice, contains, exact_match, gsm8k_reward
@@ -225,3 +227,9 @@ def test_a_box_of_nothing_but_space_costs_nothing(space: str) -> None:
         completion = f"\\boxed{{{opening}{space * 200_000} x}}"
         choice(completion, "A")
         gsm8k_reward(completion, "5")
+
+
+@pytest.mark.parametrize("reward", [gsm8k_reward, exact_match, choice, contains])
+def test_a_gold_answer_that_is_null_is_an_error(reward: Callable[[str, object], float]) -> None:
+    with pytest.raises(ValueError, match="the gold answer"):
+        reward("None", None)

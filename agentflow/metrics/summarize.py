@@ -175,9 +175,15 @@ def _groups(ended: Iterable[EpisodeResult], scoring: Scoring) -> dict[str, dict[
         for column, value in r.groups.items():
             parts[column][value].append(r)
     return {
-        column: {value: _headline(parts[column][value], scoring) for value in sorted(parts[column])}
+        column: {value: _headline(parts[column][value], scoring) for value in sorted(parts[column], key=_by_number)}
         for column in sorted(parts)
     }
+
+
+def _by_number(value: str) -> tuple[bool, int, str]:
+    """Levels 1, 2, ... 10 in this order, words behind."""
+    is_number = value.removeprefix("-").isdecimal() and len(value) < 20
+    return not is_number, int(value) if is_number else 0, value
 
 
 def _workers(ended: Iterable[EpisodeResult], scoring: Scoring) -> list[WorkerUse]:

@@ -63,7 +63,7 @@ def render(summary: Summary, *, title: str = "") -> RenderableType:
         row(rows, "time", Text(clock(summary.elapsed_s)))
     rows.add_row()
     parts: list[RenderableType] = [_title(summary, title), Text(), rows]
-    parts += [_group_table(column, values) for column, values in summary.groups.items()]
+    parts += [_group_table(column, values, summary.reward.items) for column, values in summary.groups.items()]
     if len(summary.workers) > 1:
         parts.append(_worker_table(summary.workers, summary.reward))
     return Padding(Group(*parts), (1, 1, 0, 2))
@@ -198,7 +198,7 @@ def _percentiles(p: Percentiles) -> Text:
     return Text("   ").join(Text(name, "dim").append(seconds(value), "default") for name, value in shown)
 
 
-def _group_table(column: str, values: dict[str, ItemMean]) -> RenderableType:
+def _group_table(column: str, values: dict[str, ItemMean], items: int) -> RenderableType:
     table = columns(column, ("items", "reward", "95 % CI"))
     shown = (
         sorted(values.items(), key=lambda pair: -pair[1].items)[:GROUP_ROWS]
@@ -210,6 +210,9 @@ def _group_table(column: str, values: dict[str, ItemMean]) -> RenderableType:
         table.add_row(plain(first_line(value, 40)), count(mean.items), number(mean.mean), interval)
     if len(values) > GROUP_ROWS:
         table.add_row(Text(f"and {len(values) - GROUP_ROWS:,} more in summary.json", "dim"))
+    without = items - sum(mean.items for mean in values.values())
+    if without > 0:
+        table.add_row(Text("(without)", "dim"), count(without), "", "")
     return Group(table, Text())
 
 

@@ -198,6 +198,12 @@ def test_groups_break_the_headline_down_by_any_column():
     assert groups["subject"]["algebra"].mean == 0.5
 
 
+def test_groups_are_in_the_order_of_their_numbers():
+    levels = ["10", "easy", "2", "-1", "1"]
+    groups = summarize([ended(f"i{n}", 0, 1.0, groups={"level": v}) for n, v in enumerate(levels)], Scoring()).groups
+    assert list(groups["level"]) == ["-1", "1", "2", "10", "easy"]
+
+
 def test_warnings_are_counted_once_an_episode():
     s = summarize(
         [ended("b", 0, 1.0, warnings=("no call", "no call")), ended("a", 0, 1.0, warnings=("no call",))], Scoring()

@@ -93,6 +93,13 @@ def test_a_breakdown_of_many_values_shows_the_largest_and_says_where_the_rest_is
     assert "and 30 more in summary.json" in text
 
 
+def test_a_breakdown_counts_the_items_that_are_in_none_of_its_rows(printed):
+    results = [result_of(f"i{k}", groups={"level": "1"} if k < 3 else {}) for k in range(5)]
+    line = next(line for line in table(printed, results, Scoring()).splitlines() if "(without)" in line)
+    assert line.split() == ["(without)", "2"]
+    assert "(without)" not in table(printed, results[:3], Scoring())
+
+
 def test_nothing_played_has_no_number(printed):
     text = table(printed, [], Scoring(n_items=4))
     assert "no episode was scored or failed" in text

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -66,17 +68,29 @@ class AsyncRewardWrapper:
 def pickled(fn: Callable[..., Any] | str) -> bytes:
     """``fn`` for another interpreter: by name where that can import it, with its code where it cannot."""
     if isinstance(fn, str):
-        return pickle.dumps((list(sys.path), fn))
+        return pickle.dumps((list(sys.path), {}, fn))
     module = sys.modules.get(getattr(fn, "__module__", None) or "")
     if module is None or module.__name__ == "__main__" or _importable(module):
+        return pickle.dumps((list(sys.path), {}, cloudpickle.dumps(fn)))
+    homes = _home(module)
+    cloudpickle.register_pickle_by_value(module)
+    try:
         code = cloudpickle.dumps(fn)
-    else:
-        cloudpickle.register_pickle_by_value(module)
-        try:
-            code = cloudpickle.dumps(fn)
-        finally:
-            cloudpickle.unregister_pickle_by_value(module)
-    return pickle.dumps((list(sys.path), code))
+    except Exception:  # a lock, a client, ... of the module: let the other interpreter make its own
+        if not homes:
+            raise
+        code = b""
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+    # what functools.cache makes goes by name even so
+    return pickle.dumps((list(sys.path), homes, code or cloudpickle.dumps(fn)))
+
+
+def _home(module: ModuleType) -> dict[str, str]:
+    """The file of a module that was loaded by path, by its name; empty where that name may give another one."""
+    file = getattr(module, "__file__", None)
+    name = module.__name__
+    return {name: os.path.abspath(file)} if file and "." not in name and _spec(name, None) is None else {}
 
 
 def _importable(module: ModuleType) -> bool:
@@ -85,12 +99,13 @@ def _importable(module: ModuleType) -> bool:
     if parent and (parent not in sys.modules or not _importable(sys.modules[parent])):
         return False
     path = getattr(sys.modules[parent], "__path__", None) if parent else None
+    spec = _spec(module.__name__, path)
+    return spec is not None and spec.origin == getattr(module.__spec__, "origin", None)
+
+
+def _spec(name: str, path: Sequence[str] | None) -> ModuleSpec | None:
     # not importlib.util.find_spec: it would answer with what sys.modules has under that name
-    for finder in sys.meta_path:
-        spec = finder.find_spec(module.__name__, path)
-        if spec is not None:
-            return spec.origin == getattr(module.__spec__, "origin", None)
-    return False
+    return next((spec for finder in sys.meta_path if (spec := finder.find_spec(name, path)) is not None), None)
 
 
 def _name(fn: Callable[..., Any] | str) -> str:

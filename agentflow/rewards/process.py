@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import importlib.util
 import os
 import pickle
 import resource
@@ -17,6 +18,7 @@ import struct
 import sys
 import traceback
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from typing import Any, cast
 
 HEADER = struct.Struct("!I")
@@ -39,6 +41,7 @@ def main(fd: int, parent: int) -> None:
     _end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.meta_path.append(_homes)
     process = os.getpid()
     functions: dict[bytes, Callable[..., Any]] = {}
     with socket.socket(fileno=fd) as parent_end:
@@ -70,7 +73,8 @@ def _end_with(parent: int) -> None:
 
 
 def _load(blob: bytes) -> Callable[..., Any]:
-    path, code = pickle.loads(blob)
+    path, homes, code = pickle.loads(blob)
+    _homes.files.update(homes)
     sys.path.extend(entry for entry in path if entry not in sys.path)
     if isinstance(code, str):
         module, _, name = code.partition(":")
@@ -78,6 +82,20 @@ def _load(blob: bytes) -> Callable[..., Any]:
     else:
         function = pickle.loads(code)
     return cast("Callable[..., Any]", function)
+
+
+class _Homes:
+    """Finds modules that were loaded by the path of their file, when nothing else has their name."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, str] = {}
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        file = self.files.get(name)
+        return None if file is None else importlib.util.spec_from_file_location(name, file)
+
+
+_homes = _Homes()
 
 
 def _peak_bytes() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from agentflow.errors import ConfigError
 from agentflow.rewards import GraderError, load_reward
 
 FUNCTIONS = """
-import time
+import functools, threading, time
 from agentflow.rewards import AsyncRewardWrapper
 from shared_by_my_rewards import HALF
 
@@ -45,6 +46,19 @@ def long_one(completion, seconds):
 wrapped = AsyncRewardWrapper(blocking, timeout=30)
 impatient = AsyncRewardWrapper(long_one, timeout=0.2)
 
+LOCK = threading.Lock()
+
+def with_lock(completion, answer):
+    with LOCK:
+        return float(completion == answer)
+
+@functools.cache
+def normalised(text):
+    return text.strip()
+
+def with_cache(completion, answer):
+    return float(normalised(completion) == normalised(answer))
+
 def broken(completion, **row):
     raise RuntimeError("no judge")
 
@@ -74,6 +88,7 @@ ROW = {"answer": "x", "level": 3, "prompt": "a column of that name", "completion
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "my_rewards", raising=False)
     (tmp_path / "shared_by_my_rewards.py").write_text("HALF = 0.5\n")
     (tmp_path / "my_rewards.py").write_text(FUNCTIONS)
     return tmp_path / "my_rewards.py"
@@ -87,7 +102,10 @@ async def test_areals_protocol_gets_prompt_ids_and_the_row(file: Path) -> None:
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize(("name", "expected"), [("ours", 1.0), ("named", 1.0), ("awaited", 0.25), ("judge", 0.75)])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("ours", 1.0), ("named", 1.0), ("awaited", 0.25), ("judge", 0.75), ("with_lock", 1.0), ("with_cache", 1.0)],
+)
 @pytest.mark.parametrize("form", ["{file}:{name}", "my_rewards:{name}", "my_rewards.{name}"])
 async def test_our_protocol_gets_the_completion_and_the_columns(
     file: Path, name: str, expected: float, form: str

@@ -18,6 +18,8 @@ import msgspec
 
 REFUSED = "refused_by_agentflow()"
 
+MAX_DEPTH = 50  # of lists and objects in each other; Python's own parser, which the checker uses, gives up at 200
+
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # str.isidentifier admits letters that Python then replaces
 
 
@@ -64,14 +66,24 @@ def checked(name: str, arguments: Mapping[str, Any], functions: Collection[str])
     """The call, if it may be made.
 
     Raises:
-        RefusedError: there is no such function, or an argument's name is none.
+        RefusedError: there is no such function, an argument's name is none, or its value is nested too deeply.
     """
     if name not in functions:
         raise RefusedError(f"name {name!r} is not defined")
     for argument in arguments:
         if _IDENTIFIER.fullmatch(argument) is None or keyword.iskeyword(argument):
             raise RefusedError(f"{argument!r} is no name of an argument")
+        if _is_deep(arguments[argument], MAX_DEPTH):
+            raise RefusedError(f"{argument!r} is nested more than {MAX_DEPTH} deep")
     return ApiCall(name, arguments)
+
+
+def _is_deep(value: Any, most: int) -> bool:
+    if not isinstance(value, list | dict):
+        return False
+    return most == 0 or any(
+        _is_deep(inner, most - 1) for inner in (value.values() if isinstance(value, dict) else value)
+    )
 
 
 def _literal(value: Any) -> str:

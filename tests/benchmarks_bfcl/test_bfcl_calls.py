@@ -40,6 +40,16 @@ def test_an_argument_name_that_is_no_plain_identifier_is_refused(argument: str) 
         checked("cd", {argument: 1}, FUNCTIONS)
 
 
+@pytest.mark.parametrize(("left", "right"), [("[", "]"), ('{"a": ', "}")])
+def test_a_value_that_the_checker_could_not_read_again_is_refused(left: str, right: str) -> None:
+    arguments = decoded('{"tags": ' + left * 300 + "1" + right * 300 + "}")
+    with pytest.raises(RefusedError, match="'tags' is nested more than 50 deep"):
+        checked("post_tweet", arguments, FUNCTIONS)
+    arguments = decoded('{"tags": ' + left * 50 + "1" + right * 50 + "}")
+    source = checked("post_tweet", arguments, FUNCTIONS).source
+    assert eval(source, {"__builtins__": {}, "post_tweet": lambda **given: given}) == arguments
+
+
 @pytest.mark.parametrize("name", ["rm", "cd()", "__import__", "cd;sort", "", "CD", "os.system", "_load_scenario"])
 def test_a_function_that_the_apis_do_not_have_is_refused(name: str) -> None:
     with pytest.raises(RefusedError, match="not defined"):

@@ -14,7 +14,8 @@ from agentflow.rewards.quantity import by_unit, quantity, same
 from agentflow.rewards.structure import collection
 
 _MARKED = ("box", "tag", "####", "phrase")
-_IS = re.compile(r"\b(?:is|are|was|were)\s+(?:an?\s+|the\s+)?([\w' *-]+)[.!]?$", re.IGNORECASE)
+_IS = re.compile(r"\b(?:is|are|was|were|on|called|named)\s+(?:an?\s+|the\s+)?([\w' *-]+)[.!]?$", re.IGNORECASE)
+_NEGATED = re.compile(r"\b(?:not|never|nor)\b|n't\b", re.IGNORECASE)
 _SHORT = 60  # characters; a completion that is nothing but its answer, such as "3 to 4"
 
 
@@ -76,8 +77,11 @@ def _is_one_value(parts: tuple[str, ...]) -> bool:
 
 def _stated(gold: str, completion: str) -> bool:
     """A gold of words may be what the last sentence ends with: "The function is even"."""
-    ending = _IS.search(completion.strip().rpartition("\n")[2])
-    return ending is not None and is_words(normalise(gold)) and equivalent(gold, ending[1])
+    line = completion.strip().rpartition("\n")[2]
+    ending = _IS.search(line)
+    if ending is None or _NEGATED.search(line, line.rfind(". ", 0, ending.start()) + 1, ending.start()):
+        return False
+    return is_words(normalise(gold)) and equivalent(gold, ending[1])
 
 
 def _spellings(text: str) -> tuple[str, ...]:

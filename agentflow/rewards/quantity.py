@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from agentflow.rewards.units import conversion, unit_of
+from agentflow.rewards.units import conversion, is_known, unit_of
 from agentflow.rewards.words import scale, spelled
 
 SIGNIFICANT = 6  # a decimal stands for a number that it does not equal only with so many significant digits
@@ -28,6 +28,7 @@ _MIXED = re.compile(rf"(\d+)\s*{_FRACTION}|(\d+)\s+(?:and\s+)?(\d+)\s*/\s*(\d+)"
 _PRIME = r"\s*(?:'|\^\s*\{?\s*\\prime\s*\}?)"
 _MINUTES = re.compile(rf"(\d+)\s*°\s*(\d+){_PRIME}(?:\s*(\d+){_PRIME}{_PRIME})?")
 _BASE = re.compile(r"\s*_\s*(?:\{\s*\(?([^{}()]+?)\)?\s*\}|(\w))|\s*\(?\s*base[ -]\s*(\w+)\s*\)?", re.IGNORECASE)
+_COMPOUND = re.compile(rf"({_DECIMAL} ?[A-Za-z]+),? (?:and )?({_DECIMAL} ?[A-Za-z]+)")
 _ORDINAL = re.compile(r"\s*\^?\s*\{?\s*(?:st|nd|rd|th)\s*\}?(?![A-Za-z])")
 
 
@@ -55,6 +56,9 @@ def quantity(text: str, *, decimal_comma: bool = False) -> Quantity | None:
     ``decimal_comma``: read ``3,14`` as 3.14.
     """
     text = text.strip()
+    compound = _COMPOUND.fullmatch(text)
+    if compound is not None:
+        return _sum(quantity(compound[1]), quantity(compound[2]))
     text = re.sub(r"^(?:Rs\.?|USD|EUR|GBP|INR)\s*(?=\d)", "", text)
     negative = False
     currency = ""
@@ -112,6 +116,14 @@ def by_unit(items: Iterable[str]) -> dict[str, Quantity] | None:
     numbers = [quantity(item) for item in items]
     found = {number.unit.removesuffix("s"): number for number in numbers if number is not None and number.unit}
     return found if len(found) == len(numbers) else None
+
+
+def _sum(larger: Quantity | None, smaller: Quantity | None) -> Quantity | None:
+    """1 hour 30 minutes, in the second unit; None for units that do not go together."""
+    if larger is None or smaller is None or not (is_known(larger.unit) and is_known(smaller.unit)):
+        return None
+    factor = conversion(larger.unit, smaller.unit)
+    return None if factor is None or factor <= 1 else replace(smaller, value=larger.value * factor + smaller.value)
 
 
 def _fraction_of(number: Quantity) -> Quantity:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
+_BOX = re.compile(r"\\(?:boxed|f(?:rame)?box)\s*(?=\{)")
 _UNBRACED = re.compile(r"(\\(?:boxed|fbox))\s*(-?\d+(?:\.\d+)?|[A-Za-z](?![A-Za-z]))")
 _IDLE_BETWEEN_BOXES = re.compile(r"\\(?:text|quad|[()\[\]])|[\s$,;.*{}]")
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
@@ -26,6 +26,11 @@ def last_boxes(text: str) -> list[str]:
         if earlier.content not in contents:
             contents.insert(0, earlier.content)
     return contents
+
+
+def all_boxes(text: str) -> list[str]:
+    """What each box holds, whatever stands between them."""
+    return [box.content for box in _closed_boxes(_UNBRACED.sub(r"\1{\2}", text))]
 
 
 def after_boxes(text: str) -> str:

@@ -21,6 +21,7 @@ _ANGLE = re.compile(r"\\angle\s*([A-Z]{3})")
 _APPROX = re.compile(r"\\approx(?![a-z])")
 _BETWEEN_LETTERS = re.compile(r"\s*[A-Za-z]\s*(?:[<>]|\\[lg]e(?![a-z]))\s*[A-Za-z]\s*")
 _LETTERS = re.compile(r"[A-H](?:(?:\s*(?:,|;|、|and)\s*)?[A-H])+")
+_POINT = re.compile(r"^[A-Z]'?\s*(\(.*,.*\))$", re.DOTALL)  # P(3, -2)
 _FUNCTION = re.compile(r"([A-Za-z])\(([a-z])\)")
 _PARAMETER = re.compile(
     r"(?P<formula>.+?),?\s*(?:where|for|with)?\s*(?P<name>[a-z])\s*\\in\s*\\mathbb\s*\{?\s*(?P<set>[NZ])\s*\}?",
@@ -52,6 +53,12 @@ def equivalent(gold: str, given: str) -> bool:
         several, many = structure.collection(g), structure.collection(p)
         listed = several is not None and many is not None and _any_order(several.items, many.items, 0)
         return _bare_words(g) == _bare_words(p) or listed
+    labelled = _LABEL.match(g)
+    if labelled is not None:  # "(C) 36": the letter or the value
+        letter, value = _CHOSEN.match(p), g[labelled.end() :].strip()
+        if letter is not None and (letter[1] or letter[2] or letter[3]).upper() not in labelled[0].upper():
+            return False
+        return (letter is not None and letter.end() == len(p)) or equivalent(value, p)
     if _same(g, p, 0) or _same_family(g, p):
         return True
     label = _LABEL.match(p)  # "(B) 42" where the gold is 42
@@ -204,6 +211,8 @@ def _stands_for(number: quantity.Quantity | None, expression: str) -> bool | Non
 
 def _collection(g: str, p: str) -> tuple[Collection | None, Collection | None]:
     """Both as several values; an inequality only where the other side is an interval or an inequality too."""
+    if g.startswith("(") or p.startswith("("):
+        g, p = _POINT.sub(r"\1", g), _POINT.sub(r"\1", p)
     several, many = structure.collection(g), structure.collection(p)
     left, right = _interval(g), _interval(p)
     if left is not None and right is not None:

@@ -35,7 +35,9 @@ from agentflow.rewards.prose import (
     is_formula,
     is_quantity,
     leading_value,
+    with_unit,
 )
+from agentflow.rewards.words import last_spelled
 
 TAIL = 10_000  # characters; an answer that is not in a box stands at the end, and searches stay fast
 
@@ -45,9 +47,11 @@ _ANSWER = re.compile(
     r"\b(?:final\s+answer|answers?|results?|solutions?|option|choice)\b[^\n.:=]{0,40}?(?:\bis\b|\bare\b|\bequals\b|[:：=])"
     r"(?:[\s*]*(?:therefore|thus|so|simply|just)\b[,:]?)?[\s*_`:\"]*"
     r"|\b(?:final\s+)?answer\**[\s*:]*\n+[\s*]*"
+    r"|(?:ответ|réponse|antwort|respuesta|resposta|risposta|答)\s*[:：][\s*]*"
     r"|(?:答案|结果|结论)(?:应该|应)?(?:是|为|[:：】])[\s*:：]*|(?:故|应|因此|所以)选(?:择)?[\s*:：]*",
     re.IGNORECASE,
 )
+_IS_THE = re.compile(r"\bis\s+the\s+(?:final\s+|correct\s+)?$", re.I)
 _NAMED = re.compile(r"\banswer\**\s*(?:\bis\b|[:：])[\s*_`]*", re.I)
 _WORD_BEHIND = re.compile(r"[\s*_$]*([A-Za-z]+)")
 _WITHDRAWN = re.compile(r"\b(?:wait|actually|correction|I mean|scratch that)\b", re.I)
@@ -59,8 +63,9 @@ _REJECTED = re.compile(r"(?:\bnot|n't)\s+[$(]?$")
 _ASIDE = re.compile(
     r"(?<=[\s\u3400-\u9fff])[(（](?=[^()（）]*[^\W\d_]{2}|[^()（）]*[\u3400-\u9fff])[^()（）]*[)）][.。!]?\s*$"
 )
-_STATED = re.compile(r".*\b(?:is|are|equals|becomes|to)\s+([^\n]+)$")
-_ALGEBRA = re.compile(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])|\\[a-z]")
+_STATED = re.compile(r".*(?:\b(?:is|are|equals|becomes|to)\s+|[为是])([^\n]+)$")
+_ALGEBRA = re.compile(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])|\\[a-z]|^[(\[{（]")
+_ARROW = re.compile(r".*(?:[⇒⟹]| → )", re.DOTALL)
 _OR = re.compile(r",?\s+or\s+")
 
 
@@ -77,6 +82,8 @@ def extract(completion: str | None) -> Extract | None:
     """The answer as written, None if there is none."""
     text = after_thinking(completion).strip()
     found = _first((_after_box, _boxes, _tagged, _hashes, _after_phrase), text)
+    if found is None and _is_cut_off(completion):
+        return None
     if found is None:
         text = _before_check(text)
         found = _first((_formula, _bold, _last), text)
@@ -109,6 +116,11 @@ def after_thinking(completion: str | None) -> str:
     completion = completion[:-SHORT] + _END_TOKEN.sub("", completion[-SHORT:])
     _, closed, answer = completion.rpartition("</think>")
     return answer if closed and answer.strip() else completion
+
+
+def _is_cut_off(completion: str | None) -> bool:
+    """Whether it ends in the middle of thinking: what stands last there is no answer, unless it is marked as one."""
+    return completion is not None and "<think>" in completion and "</think>" not in completion
 
 
 def _first(rules: Iterable[Callable[[str], Extract | None]], text: str) -> Extract | None:
@@ -150,10 +162,14 @@ def _hashes(text: str) -> Extract | None:
 
 
 def _after_phrase(text: str) -> Extract | None:
-    text = text[-TAIL:]
+    text = _without_aside(text[-TAIL:])
     for match in reversed(list(_ANSWER.finditer(text))):
         if _WITHDRAWN.search(text, match.end()):
             return None
+        turned_round = _IS_THE.search(text, max(0, match.start() - SHORT), match.start())
+        if turned_round is not None and not _NAMED.match(text, match.start()):  # "12 is the answer, since ..."
+            found = _last(text[: turned_round.start()])
+            return Extract(found.text, "phrase", found.parts) if found is not None else None
         value = leading_value(text[match.end() :])
         if value is not None:
             return Extract(value, "phrase")
@@ -173,7 +189,7 @@ def _formula(text: str) -> Extract | None:
     if len(formulas) > 1 and JOINED.sub("", ENVIRONMENT.sub("", text)).strip(" .") == "":
         return Extract(", ".join(map(content_of, formulas)), "formula")
     found = 0 < len(text) <= SHORT and (is_formula(text) or is_quantity(text))
-    return Extract(text, "formula") if found else None
+    return Extract(_ARROW.sub("", text), "formula") if found else None
 
 
 def _bold(text: str) -> Extract | None:
@@ -209,24 +225,27 @@ def _last(text: str) -> Extract | None:
             contents.insert(0, content_of(match))
             following = match.start()
         return Extract(", ".join(contents), "formula")
-    stated = _STATED.search(text[-SHORT:].rstrip(" ."))
+    stated = _STATED.search(text[-SHORT:].rstrip(" .。"))
     if stated is not None and _ALGEBRA.search(stated[1]) and is_formula(stated[1]):
         return Extract(stated[1], "formula")
     if not numbers:
-        return None
+        spelled = last_spelled(text)
+        return Extract(spelled, "number") if spelled is not None else None
     if len(numbers) > 1 and _OR.fullmatch(text, numbers[-2].end(), numbers[-1].start()):
         return Extract(text[numbers[-2].start() : numbers[-1].end()], "number")
     start = max(0, numbers[-1].start() - SHORT)
     compound = compound_quantity(text[start : start + 2 * SHORT])
     whole = compound is not None and compound.start() < numbers[-1].start() - start < compound.end()
-    return Extract(compound[0], "text") if compound and whole else Extract(numbers[-1][0].strip(), "number")
+    return Extract(compound[0], "text") if compound and whole else Extract(with_unit(text, numbers[-1]), "number")
 
 
 def _without_aside(text: str) -> str:
     """A text without the brackets at its end: "12 in all (4 of each kind)". Not without those of f(3)."""
     aside = _ASIDE.search(text)
     sentence = SENTENCE_END.split(text[: aside.start()])[-1] if aside is not None else ""
-    return text[: aside.start()] if aside is not None and NUMBER.search(sentence) else text
+    if aside is None or not NUMBER.search(sentence) or _ANSWER.search(aside[0]):
+        return text
+    return text[: aside.start()]
 
 
 def _is_rejected(text: str, match: re.Match[str]) -> bool:

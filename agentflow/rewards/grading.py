@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from agentflow.rewards.boolean import boolean, said
+from agentflow.rewards.boxes import all_boxes
 from agentflow.rewards.equivalence import equivalent, is_words
 from agentflow.rewards.extraction import after_thinking, extract, numbers_of_last_sentence
 from agentflow.rewards.letters import chosen, gold_letters
@@ -59,6 +60,9 @@ def grade(completion: str | None, answer: object) -> float:
     if len(parts) > 1 and _is_one_value(parts):
         return float(equivalent(gold, parts[-1]))  # one value in two spellings is one answer
     if found.rule == "box":
+        boxes, several = all_boxes(whole), collection(normalise(gold))
+        if several is not None and several.kind == "list" and len(boxes) == len(several.items):
+            return float(equivalent(gold, ", ".join(boxes)))  # each value in its own box
         inside = extract(normalise(found.text[:MAX_LENGTH]))  # \boxed{\text{The answer is } 42}
         return float(inside is not None and inside.rule == "phrase" and equivalent(gold, inside.text))
     if found.rule not in _MARKED and _stated(gold, whole):

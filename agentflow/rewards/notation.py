@@ -57,10 +57,12 @@ _CHARACTERS = str.maketrans(
             vulgar: rf"\frac{{{fraction[0]}}}{{{fraction[1:]}}}"
             for vulgar, fraction in zip("½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒", _VULGAR.split(), strict=True)
         },
-        **{chr(0xFF10 + i): str(i) for i in range(10)},
+        **{chr(zero + i): str(i) for zero in (0xFF10, 0x0660, 0x06F0, 0x0966) for i in range(10)},
     }
 )
-_FONTS = "text|textbf|textit|textrm|textnormal|math(?:rm|bf|it|sf|tt)|boldsymbol|pmb|bm|mbox|operatorname|rm|bf"
+_FONTS = (
+    "text|textbf|textit|textrm|textnormal|math(?:rm|bf|it|sf|tt)|boldsymbol|pmb|bm|underline|mbox|operatorname|rm|bf"
+)
 _FONT = re.compile(rf"\\(?:{_FONTS})\*?\s*(?=\{{)")
 _SIZED = re.compile(r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])\s*\.?(?=\s*(?:\\?[\[\](){}|./]|\\[a-zA-Z]|$))")
 _FUNCTION_NAMES = "arc(?:sin|cos|tan|cot|sec|csc)|(?:sin|cos|tan|coth?|sec|csc)h?|log|ln|exp"
@@ -74,6 +76,8 @@ _REWRITES = [
         (r"\\colon(?![a-zA-Z])", ":"),
         (r"\\(?:tiny|small|normalsize|large|Large|LARGE|huge|Huge|rm|bf|it|sf|tt)(?![a-zA-Z])", " "),
         (r"\\(?:color|textcolor)\s*\{[^{}]*\}", ""),
+        (r"(?<=\d)'(?=\d{3}(?!\d))", ","),  # as the Swiss group thousands
+        (r"\\frac\s*\{\s*([a-z]{2,})\s*\}\s*\{\s*([a-z]+)\s*\}", r"\1/\2"),  # km/h
         (r"\\(?:begin|end)\{(?:aligned|align\*?|gathered|split|equation\*?)\}", " "),
         (r"(?<=\\\\)\s*\[[\d.]+\s*[a-z]{2}\]", ""),  # a row's extra height: \\[2pt]
         (r"(?<!\\)\\(?:[,;:> ]|q?quad(?![a-zA-Z]))|(?<!\\)~", " "),
@@ -125,6 +129,7 @@ _REWRITES = [
         (r"\s+", " "),
     ]
 ]
+_ROWS = re.compile(r"\\begin\{(aligned|align\*?|gathered|split|cases)\}([^&]*?(?:&\s*=[^&]*?)*)\\end\{\1\}")
 _ELLIPSIS = re.compile(r"(\d{1,9}\.\d{0,9}?)(\d{1,6}?)\2+\s*(?:\.\.\.|\\[lc]?dots(?![a-z]))")
 _WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("__", "__"), ("`", "`"))
 _UPRIGHT_UNITS = {
@@ -145,6 +150,7 @@ def normalise(text: str) -> str:
     text = unwrap(_SPACES.sub(" ", text).strip())
     text = _SIZED.sub("", text)
     text = _without_fonts(text)
+    text = _ROWS.sub(lambda m: re.sub(r"\\\\", ", ", m[2].replace("&", " ").rstrip("\\ ")), text)  # a system
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
     return trim(text)
@@ -174,7 +180,7 @@ def unwrap(text: str) -> str:
             if whole and not text.endswith("\\" + closing) and closing not in inner.replace("\\" + closing, ""):
                 text = inner
                 break
-        for command in (r"\boxed", r"\fbox"):
+        for command in (r"\boxed", r"\fbox", r"\framebox"):
             if text.startswith(command):
                 group = group_at(text, len(command))
                 if group is not None and group[1] == len(text):

@@ -22,24 +22,43 @@ ENVIRONMENT = re.compile(
     re.DOTALL,
 )
 JOINED = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*")
-_LETTER = "A-Za-z0-9_\u00c0-\u024f"  # that no number stands at; Chinese is written without spaces
+_LETTER = r"A-Za-z\d_\u00c0-\u024f"  # that no number stands at; Chinese is written without spaces
 _ROOT = r"(?<![A-Za-z\\])(?:sqrt ?\([^()\n]{1,40}\)|√ ?(?:\([^()\n]{1,40}\)|\d+))"
 _SURD = rf"(?:\d+ ?[-+±\u2212] ?)?(?:\d+ ?\*? ?)?{_ROOT}"  # 3 + 2 sqrt(5), without a math environment
+_SIGN = rf"(?:(?<![A-Za-z])(?:negative|minus)\s)?(?<![{_LETTER}.\\^{{/])[-+\u2212\u2013]?\s?[$€£]?"
+_WHOLE = "|".join(
+    [
+        r"\d{1,3}(?:\.\d{3})+,\d\d?(?!\d)",  # 4.500,00
+        r"\d{1,3}(?:[,'’\u00a0\u2009\u202f]\d{3})+|\d{1,3}(?: \d{3})+(?!\d)",  # 1,234,567
+        r"\d{1,2}(?:,\d\d)+,\d{3}",  # 12,34,567
+        r"\d+",
+    ]
+)
+_DECIMALS = r"\.\d+|[¼½¾\u2150-\u215e]|(?<=\d)"
+_BEHIND = "|".join(
+    [
+        r"[eE][-+]?\d+",
+        r"\s*(?:×|\\times|\*|x)\s*10\s*(?:\^\s*\{?[-+\u2212]?\d+\}?|[⁺⁻]?[⁰¹²³⁴-⁹]+)",
+        r",\d+(?![,\d])",  # 3,14
+        r"\s+\d+/\d+|\s*/\s*\d[\d.]*",
+        r"(?::\d+){2,}|(?: : \d+)+|:\d\d(?!\d)(?:\s*[aApP]\.?\s?[mM]\b\.?)?|:\d+",  # ratios and times
+        r"\s*\^\s*(?:\{[^{}]*\}|[-+]?\d+)",
+        rf"\s+(?:{'|'.join(SCALES)})\b|[万亿]",
+    ]
+)
 NUMBER = re.compile(
     rf"(?:(?<![\w.^{{/])[-\u2212]?(?:\({_SURD}\)|{_SURD})(?: ?/ ?\d+)?)"
-    rf"|(?:(?<![A-Za-z])(?:negative|minus)\s)?(?<![{_LETTER}.\\^{{/])[-+\u2212\u2013]?\s?[$€£]?"
-    r"(?:\d{1,3}(?:[,\u00a0\u2009\u202f]\d{3})+|\d{1,3}(?: \d{3})+(?!\d)|\d+)?(?:\.\d+|(?<=\d))"
-    r"(?:[eE][-+]?\d+|\s*(?:×|\\times|\*|x)\s*10\s*\^\s*\{?[-+\u2212]?\d+\}?|,\d+(?![,\d])|\s+\d+/\d+|\s*/\s*\d[\d.]*"
-    r"|:\d\d(?!\d)(?:\s*[aApP]\.?\s?[mM]\b\.?)?"
-    rf"|\s*\^\s*(?:\{{[^{{}}]*\}}|[-+]?\d+)|\s+(?:{'|'.join(SCALES)})\b|[万亿])?"
-    r"(?:\s*(?:\\?%|°))?"
+    rf"|{_SIGN}(?:{_WHOLE})?(?:{_DECIMALS})(?:{_BEHIND})?(?:\s*(?:\\?%|°))?"
 )
+_UNIT_WORD = re.compile(r"\s?([A-Za-z]{2,})(?![A-Za-z])")
 _PROSE = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}(?![A-Za-z])")
 _NOT_PROSE = FUNCTIONS | {"pi", "inf", "infinity", "percent", "degrees", "min", "max", "gcd", "lcm"}
-_CHINESE = re.compile("[\u3400-\u9fff]")
+# letters that no formula has: Cyrillic, Hebrew, Arabic, Devanagari, Japanese, Chinese, Korean
+_FOREIGN = re.compile("[\u0400-\u052f\u05d0-\u05ea\u0620-\u064a\u0905-\u0939\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _COMMAND = re.compile(r"\\(?:text|mathrm|textbf|mbox|operatorname|begin|end)\s*\{[^{}]*\}|\\[A-Za-z]+")
+_CAPITALS = re.compile(r"(?:[A-Z]|[IVX]{1,4})(?:\s*(?:,|and|&|,\s*and)\s*(?:[A-Z]|[IVX]{1,4})(?![\w']))+")
 CHOICE_AT_START = re.compile(r"\(?[A-Z]\)?(?=[\s.,:;)*]|$)")
-SENTENCE_END = re.compile(r"(?<=\S)[.!?](?=\s|$)|[。\n]")
+SENTENCE_END = re.compile(r"(?<=\S)[.!?](?=[*_]*(?:\s|$))|[。\n]")
 _HEDGED = re.compile(
     r"(?:not|between|(?:at|no) (?:least|most|more|less|fewer)|(?:more|less|fewer|greater) than)\b", re.I
 )
@@ -64,6 +83,9 @@ def leading_value(rest: str) -> str | None:
     compound = compound_quantity(sentence[:SHORT])
     if compound is not None and compound.start() == 0:
         return compound[0]
+    capitals = _CAPITALS.match(sentence)
+    if capitals is not None:
+        return capitals[0]
     choice = CHOICE_AT_START.match(sentence)
     if choice is not None:
         return sentence if is_formula(sentence) else choice[0]
@@ -101,6 +123,13 @@ def compound_quantity(text: str) -> re.Match[str] | None:
     return found[-1] if found else None
 
 
+def with_unit(text: str, number: re.Match[str]) -> str:
+    """A number of a text with the known unit behind it, where there is one: "75 cents", but not "5 in all"."""
+    word = _UNIT_WORD.match(text, number.end())
+    has_unit = word is not None and is_unit(word[1]) and word[1].lower() != "in"
+    return text[number.start() : word.end() if word is not None and has_unit else number.end()].strip()
+
+
 def content_of(match: re.Match[str]) -> str:
     """What stands inside of a math environment; of one with several lines the last."""
     if match["lines"] is not None:
@@ -123,7 +152,7 @@ def is_quantity(text: str) -> bool:
 
 def is_formula(text: str) -> bool:
     """No words but names of functions, and something to compute with; dollars of a price are no environment."""
-    if "\n" in text.strip() or text.count("$") % 2 or text.startswith("#") or _CHINESE.search(text):
+    if "\n" in text.strip() or text.count("$") % 2 or text.startswith("#") or _FOREIGN.search(text):
         return False
     words = [word.lower() for word in _PROSE.findall(_masked(text))]
     return (

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from agentflow.rewards.units import conversion, is_known, unit_of
-from agentflow.rewards.words import scale, spelled
+from agentflow.rewards.words import part, scale, spelled
 
 SIGNIFICANT = 6  # a decimal stands for a number that it does not equal only with so many significant digits
 _MAX_EXPONENT = 1000
 
 _CURRENCY = "[$€£¥₹]"
-_GROUPED = r"\d{1,3}(?:[, ]\d{3})+"
+_GROUPED = r"(?:\d{1,3}(?:[, ]\d{3})+|\d{1,2}(?:,\d\d)+,\d{3})"  # 1,234,567; 12,34,567 as in India
 _DECIMAL = rf"(?:(?:{_GROUPED}|\d+)(?:\.\d*)?|\.\d+)"
 _TEN = r"(?:\\times|\\cdot|[x*])\s*10\s*\^\s*(?:\{\s*([+-]?\s*\d+)\s*\}|([+-]?\d+))"
 _SIGN = r"(?P<sign>[+-]?)\s*"
@@ -73,6 +73,7 @@ def quantity(text: str, *, decimal_comma: bool = False) -> Quantity | None:
             currency = text[0]
         text = text[1:].lstrip()
     if decimal_comma:
+        text = re.sub(r"^(\d{1,3}(?:\.\d{3})+),(\d+)(?!\d|,)", lambda m: m[1].replace(".", "") + "." + m[2], text)
         text = re.sub(r"^(\d+),(\d+)(?!\d|,)", r"\1.\2", text)
     read = _unsigned(text) or _in_words(text)
     if read is None:
@@ -137,7 +138,10 @@ def _close(a: Quantity, b: Quantity) -> bool:
 
 def _in_words(text: str) -> tuple[Quantity, str] | None:
     read = spelled(text)
-    return (Quantity(Fraction(read[0])), read[1]) if read is not None else None
+    if read is None:
+        return None
+    denominator, rest = part(read[1])
+    return Quantity(Fraction(read[0], denominator)), rest
 
 
 def _digits(base: str) -> str:
@@ -188,7 +192,7 @@ def _unsigned(text: str) -> tuple[Quantity, str] | None:
 def _decimal(text: str) -> Fraction | None:
     digits = text.replace(" ", "")
     if "," in digits:
-        if re.fullmatch(r"-?\d{1,3}(?:,\d{3})+(?:\.\d*)?", digits) is None:
+        if re.fullmatch(r"-?(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d\d)+,\d{3})(?:\.\d*)?", digits) is None:
             return None
         digits = digits.replace(",", "")
     try:

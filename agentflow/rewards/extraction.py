@@ -42,12 +42,15 @@ from agentflow.rewards.words import last_spelled
 TAIL = 10_000  # characters; an answer that is not in a box stands at the end, and searches stay fast
 
 _END_TOKEN = re.compile(r"(?:\s*(?:<\|\w+\|>|</s>))+\s*$")  # where the engine leaves it in the text
-_HASHES = re.compile(r"####[ \t]*([^\n]*\S)")
+_HASHES = re.compile(r"####[^\S\n]*(\S[^\n]*)")
 _ANSWER = re.compile(
+    # the final answer in metres is therefore: **5**
     r"\b(?:final\s+answer|answers?|results?|solutions?|option|choice)\b[^\n.:=]{0,40}?(?:\bis\b|\bare\b|\bequals\b|[:：=])"
     r"(?:[\s*]*(?:therefore|thus|so|simply|just)\b[,:]?)?[\s*_`:\"]*"
-    r"|\b(?:final\s+)?answer\**[\s*:]*\n+[\s*]*"
+    # a heading, the value below it
+    r"|\b(?:final\s+)?answer[\s*:]*\n[\s*]*"
     r"|(?:ответ|réponse|antwort|respuesta|resposta|risposta|答)\s*[:：][\s*]*"
+    # the answer is; hence choose
     r"|(?:答案|结果|结论)(?:应该|应)?(?:是|为|[:：】])[\s*:：]*|(?:故|应|因此|所以)选(?:择)?[\s*:：]*",
     re.IGNORECASE,
 )
@@ -55,12 +58,12 @@ _IS_THE = re.compile(r"\bis\s+the\s+(?:final\s+|correct\s+)?$", re.I)
 _NAMED = re.compile(r"\banswer\**\s*(?:\bis\b|[:：])[\s*_`]*", re.I)
 _WORD_BEHIND = re.compile(r"[\s*_$]*([A-Za-z]+)")
 _WITHDRAWN = re.compile(r"\b(?:wait|actually|correction|I mean|scratch that)\b", re.I)
-_CHECK = re.compile(r"\n[#*_\s]*(?:verification|verifying|check|checking)\b[*_]*\s*(?:[:：]|\n)", re.I)
+_CHECK = re.compile(r"\n[#* \t]*(?:verification|verifying|check|checking)\b[*_]*\s*(?:[:：]|\n)", re.I)
 _FOUND_WRONG = re.compile(r"\b(?:mistake|error|wrong|incorrect|not|instead)\b|n't\b", re.I)
 _BOLD = re.compile(r"\*\*(?=\S)([^*\n]+)\*\*")
 _CONCLUDES = re.compile(r"=|\b(?:so|thus|therefore|hence|total|that is|makes?|gives?|leav(?:es|ing))\b", re.I)
 _REJECTED = re.compile(r"(?:\bnot|n't)\s+[$(]?$")
-_ASIDE = re.compile(
+_ASIDE = re.compile(  # 12 in all (4 of each kind); two letters, or Chinese, so that (3, 4) and f(3) are none
     r"(?<=[\s\u3400-\u9fff])[(（](?=[^()（）]*[^\W\d_]{2}|[^()（）]*[\u3400-\u9fff])[^()（）]*[)）][.。!]?\s*$"
 )
 _STATED = re.compile(r".*(?:\b(?:is|are|equals|becomes|to)\s+|[为是])([^\n]+)$")
@@ -158,7 +161,7 @@ def _tagged(text: str) -> Extract | None:
 
 def _hashes(text: str) -> Extract | None:
     found = _HASHES.findall(text)
-    return Extract(found[-1], "####") if found else None
+    return Extract(found[-1].rstrip(), "####") if found else None
 
 
 def _after_phrase(text: str) -> Extract | None:

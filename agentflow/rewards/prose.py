@@ -73,7 +73,7 @@ def leading_value(rest: str) -> str | None:
     if environments is not None:
         return environments
     end = SENTENCE_END.search(rest)
-    sentence = rest[: end.start()] if end is not None else rest
+    sentence = (rest[: end.start()] if end is not None else rest)[:MAX_LENGTH]
     sentence = sentence.strip().strip("*_`\"'")
     if sentence.count("}") > sentence.count("{"):  # of JSON
         sentence = sentence.rstrip("}").rstrip('" ')

@@ -208,7 +208,10 @@ def test_gsm8k_reward_case_by_case(completion: str | None, gold: str, reward: fl
 
 @pytest.mark.parametrize(
     "piece",
-    ["answer is ", "<answer>", "</s>", "1,", "$1$ ", "A ", "A, ", "not ", "1 hour ", "is true ", "\\boxed{", "x^"],
+    [
+        *("answer is ", "<answer>", "</s>", "1,", "$1$ ", "A ", "A, ", "not ", "1 hour ", "is true ", "\\boxed{", "x^"),
+        *("answer " + "*" * 2_000, "#### " + " " * 2_000 + "\n", "\n# ", "\n**"),
+    ],
 )
 @pytest.mark.parametrize("ending", ["", "5", " The answer is B."])
 @pytest.mark.timeout(90)  # a pattern that backtracks took three minutes over 200,000 characters

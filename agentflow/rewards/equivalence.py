@@ -23,6 +23,7 @@ _BETWEEN_LETTERS = re.compile(r"\s*[A-Za-z]\s*(?:[<>]|\\[lg]e(?![a-z]))\s*[A-Za-
 _LETTERS = re.compile(r"[A-H](?:(?:\s*(?:,|;|、|and)\s*)?[A-H])+")
 _POINT = re.compile(r"^[A-Z]'?\s*(\(.*,.*\))$", re.DOTALL)  # P(3, -2)
 _FUNCTION = re.compile(r"([A-Za-z])\(([a-z])\)")
+_LETTER_OR_WORD = re.compile(r"\\[A-Za-z]+|[A-Za-z]{3,}|\bor\b|[A-Za-z]")  # at is a t
 _PARAMETER = re.compile(
     r"(?P<formula>.+?),?\s*(?:where|for|with)?\s*(?P<name>[a-z])\s*\\in\s*\\mathbb\s*\{?\s*(?P<set>[NZ])\s*\}?",
     re.DOTALL,
@@ -70,11 +71,16 @@ def _same_family(g: str, p: str) -> bool:
     gold, given = _PARAMETER.fullmatch(g), _PARAMETER.fullmatch(p)
     if gold is None or given is None or gold["set"] != given["set"]:
         return False
-    return _same(gold["formula"], _renamed(given["formula"], given["name"], gold["name"]), 1)
+    renamed = _renamed(given["formula"], given["name"], gold["name"])
+    return renamed is not None and _same(gold["formula"], renamed, 1)
 
 
-def _renamed(formula: str, name: str, other: str) -> str:
-    return re.sub(rf"(?<![A-Za-z\\]){name}(?![A-Za-z])", other, formula)
+def _renamed(formula: str, name: str, other: str) -> str | None:
+    """A formula with another letter for one of its own; None where it has that other letter already."""
+    letters = _LETTER_OR_WORD.findall(formula)
+    if name == other:
+        return formula
+    return None if other in letters else _LETTER_OR_WORD.sub(lambda m: other if m[0] == name else m[0], formula)
 
 
 def is_words(text: str) -> bool:
@@ -170,7 +176,8 @@ def _assigned(g: str, p: str, depth: int) -> bool:
             return _same(left.value, right.value, depth + 1)
         f, h = _FUNCTION.fullmatch(left.name), _FUNCTION.fullmatch(right.name)
         if f is not None and h is not None and f[1] == h[1]:  # f(n) = n + 1 is f(x) = x + 1
-            return _same(left.value, _renamed(right.value, h[2], f[2]), depth + 1)
+            renamed = _renamed(right.value, h[2], f[2])
+            return renamed is not None and _same(left.value, renamed, depth + 1)
         return symbolic.equal(g, p)
     if left is not None and not _has_relation(p):
         return _same(left.value, p, depth + 1)

@@ -4,12 +4,13 @@ What follows the end of thinking (``</think>``) counts, if anything does. In it 
 and 6 look at the last 10,000 characters, and at formulas of at most 2,000; 4 to 6 not at a check that is headed so):
 
 1. the last ``\\boxed{...}`` (several that only commas, "and" or "or" separate are one list), unless a value is named
-   "answer" after it: then that; or ``<answer>``;
+   "answer" after it, and not of a case or a check: then that; or ``<answer>``;
 2. what follows the last ``####`` on its line;
 3. what follows the last "answer is", "answer:", "final answer" up to where prose goes on;
 4. the whole text, if it is a formula without prose;
 5. the one value in bold of the last sentence that has a value;
-6. the last formula in a math environment or the last number, whichever ends later;
+6. the last formula in a math environment, or what the text ends with where that is said to be more than a number
+   ("is (3, 4)"), or the last number, whichever ends later;
 7. the whole text, if it is short.
 """
 
@@ -35,6 +36,7 @@ from agentflow.rewards.prose import (
     is_formula,
     is_quantity,
     leading_value,
+    stated_value,
     with_unit,
 )
 from agentflow.rewards.words import last_spelled
@@ -56,18 +58,17 @@ _ANSWER = re.compile(
 )
 _IS_THE = re.compile(r"\bis\s+the\s+(?:final\s+|correct\s+)?$", re.I)
 _NAMED = re.compile(r"\banswer\**\s*(?:\bis\b|[:：])[\s*_`]*", re.I)
+_OF_A_CASE = re.compile(r"\b(?:if|suppose|for (?:example|instance)|check(?:ing|s)?|verif\w+)\b", re.I)
 _WORD_BEHIND = re.compile(r"[\s*_$]*([A-Za-z]+)")
 _WITHDRAWN = re.compile(r"\b(?:wait|actually|correction|I mean|scratch that)\b", re.I)
 _CHECK = re.compile(r"\n[#* \t]*(?:verification|verifying|check|checking)\b[*_]*\s*(?:[:：]|\n)", re.I)
 _FOUND_WRONG = re.compile(r"\b(?:mistake|error|wrong|incorrect|not|instead)\b|n't\b", re.I)
 _BOLD = re.compile(r"\*\*(?=\S)([^*\n]+)\*\*")
 _CONCLUDES = re.compile(r"=|\b(?:so|thus|therefore|hence|total|that is|makes?|gives?|leav(?:es|ing))\b", re.I)
-_REJECTED = re.compile(r"(?:\bnot|n't)\s+[$(]?$")
+_REJECTED = re.compile(r"(?:\bnot|n't|\brather than|\binstead of)\s+[$(]?$")
 _ASIDE = re.compile(  # 12 in all (4 of each kind); two letters, or Chinese, so that (3, 4) and f(3) are none
     r"(?<=[\s\u3400-\u9fff])[(（](?=[^()（）]*[^\W\d_]{2}|[^()（）]*[\u3400-\u9fff])[^()（）]*[)）][.。!]?\s*$"
 )
-_STATED = re.compile(r".*(?:\b(?:is|are|equals|becomes|to)\s+|[为是])([^\n]+)$")
-_ALGEBRA = re.compile(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])|\\[a-z]|^[(\[{（]")
 _ARROW = re.compile(r".*(?:[⇒⟹]| → )", re.DOTALL)
 _OR = re.compile(r",?\s+or\s+")
 
@@ -133,7 +134,7 @@ def _first(rules: Iterable[Callable[[str], Extract | None]], text: str) -> Extra
 def _after_box(text: str) -> Extract | None:
     """An answer that is named after the last box: "a step gives \\boxed{2}, final answer: 3"."""
     rest = after_boxes(text)[-TAIL:]
-    named = list(_NAMED.finditer(rest))
+    named = [match for match in _NAMED.finditer(rest) if not _is_of_a_case(rest, match)]
     if not named:
         return None
     rest = rest[named[-1].end() :]
@@ -144,6 +145,12 @@ def _after_box(text: str) -> Extract | None:
     value = (rest[: end.start()] if end is not None else rest).strip(" *_`")
     names_one = is_formula(value) or is_quantity(value) or CHOICE_AT_START.fullmatch(value)
     return Extract(value, "phrase") if names_one else None
+
+
+def _is_of_a_case(text: str, named: re.Match[str]) -> bool:
+    """An answer of a special case or of a check: "if n = 3, the answer is 6"."""
+    sentence = SENTENCE_END.split(text[max(0, named.start() - SHORT) : named.start()])[-1]
+    return _OF_A_CASE.search(sentence) is not None
 
 
 def _boxes(text: str) -> Extract | None:
@@ -228,9 +235,9 @@ def _last(text: str) -> Extract | None:
             contents.insert(0, content_of(match))
             following = match.start()
         return Extract(", ".join(contents), "formula")
-    stated = _STATED.search(text[-SHORT:].rstrip(" .。"))
-    if stated is not None and _ALGEBRA.search(stated[1]) and is_formula(stated[1]):
-        return Extract(stated[1], "formula")
+    stated = stated_value(text[-SHORT:].rstrip(" .。"))
+    if stated is not None:
+        return Extract(stated, "formula")
     if not numbers:
         spelled = last_spelled(text)
         return Extract(spelled, "number") if spelled is not None else None
@@ -252,4 +259,4 @@ def _without_aside(text: str) -> str:
 
 
 def _is_rejected(text: str, match: re.Match[str]) -> bool:
-    return _REJECTED.search(text, max(0, match.start() - 10), match.start()) is not None
+    return _REJECTED.search(text, max(0, match.start() - 20), match.start()) is not None

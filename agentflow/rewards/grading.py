@@ -11,12 +11,15 @@ from agentflow.rewards.extraction import after_thinking, extract, numbers_of_las
 from agentflow.rewards.letters import chosen, gold_letters
 from agentflow.rewards.magnitude import MAX_LENGTH, TooLargeError
 from agentflow.rewards.notation import key, normalise, unwrap
+from agentflow.rewards.prose import SENTENCE_END, SHORT
 from agentflow.rewards.quantity import by_unit, quantity, same
 from agentflow.rewards.structure import collection
 
 _MARKED = ("box", "tag", "####", "phrase")
-_IS = re.compile(r"\b(?:is|are|was|were|on|called|named)\s+(?:an?\s+|the\s+)?([\w' *-]+)[.!]?$", re.IGNORECASE)
-_NEGATED = re.compile(r"\b(?:not|never|nor)\b|n't\b", re.IGNORECASE)
+_SAYS = re.compile(
+    r"\b(?:is|are|was|were|be|on|called|named|has|have)\s+(?:an?\s+|the\s+)?|\b(?=does not\b)", re.IGNORECASE
+)
+_NEGATED = re.compile(r"\b(?:not|never|nor|no(?!,))\b|n't\b", re.IGNORECASE)
 _SHORT = 60  # characters; a completion that is nothing but its answer, such as "3 to 4"
 
 
@@ -81,11 +84,11 @@ def _is_one_value(parts: tuple[str, ...]) -> bool:
 
 def _stated(gold: str, completion: str) -> bool:
     """A gold of words may be what the last sentence ends with: "The function is even"."""
-    line = completion.strip().rpartition("\n")[2]
-    ending = _IS.search(line)
-    if ending is None or _NEGATED.search(line, line.rfind(". ", 0, ending.start()) + 1, ending.start()):
+    if not is_words(normalise(gold)):
         return False
-    return is_words(normalise(gold)) and equivalent(gold, ending[1])
+    sentence = SENTENCE_END.split(completion.strip()[-SHORT:].rstrip(".!"))[-1]
+    endings = [match for match in _SAYS.finditer(sentence) if not _NEGATED.search(sentence, 0, match.start())]
+    return any(equivalent(gold, sentence[match.end() :]) for match in endings)  # "is on Monday": behind either word
 
 
 def _spellings(text: str) -> tuple[str, ...]:

@@ -28,7 +28,8 @@ _PRAISED = re.compile(
     r"(?<![\w'])(?:\(?([A-Z])\)?|\(([a-z])\))\s+(?:is|seems|must be)\s+(?:the\s+)?"
     r"(?:only\s+)?(?:correct|right|best|answer|true)\b"
 )
-_ALONE = re.compile(r"(?<![\w'\\^{])" + _LETTERS.format(one="A(?!\\s+[a-z])|I(?!\\s+[a-z])|[B-HJ-Z]"))
+_NO_ARTICLE = "A(?=\\s+(?:and|or)\\s+[A-Z]\\b)|A(?!\\s+[a-z])"
+_ALONE = re.compile(r"(?<![\w'\\^{])" + _LETTERS.format(one=_NO_ARTICLE + "|I(?!\\s+[a-z])|[B-HJ-Z]"))
 _JOINED = re.compile("[A-Z]{2,8}")  # ABD
 _REJECTED = re.compile(r"\b(?:not|isn't|nor|than|reject|rule out|eliminate|exclude)\s+\(?$", re.I)
 

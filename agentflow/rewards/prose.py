@@ -8,7 +8,7 @@ from agentflow.rewards.magnitude import MAX_LENGTH
 from agentflow.rewards.notation import normalise
 from agentflow.rewards.proportion import time_of_day
 from agentflow.rewards.quantity import quantity
-from agentflow.rewards.units import FUNCTIONS, is_unit
+from agentflow.rewards.units import FUNCTIONS, named, without_unit
 from agentflow.rewards.words import SCALES
 
 SHORT = 200  # characters: a text answer such as "east" or "no solution"
@@ -64,7 +64,15 @@ _HEDGED = re.compile(
 )
 _HEDGE_BEHIND = re.compile(r"\s*(?:or\s+)?(?:more|less|fewer|greater)\b", re.I)
 _CORRECTED = re.compile(r"not\b.*?\b(?:but|rather)\s+", re.I)
-_COMPOUND = re.compile(r"(?<![\w.])\d[\d.,]*\s*([a-z]+),?\s+(?:and\s+)?\d[\d.,]*\s*([a-z]+)\b", re.I)
+_NUMBER_AND_WORD = r"\d[\d.,]*\s*[a-z]+"
+_COMPOUND = re.compile(rf"(?<![\w.]){_NUMBER_AND_WORD}(?:,?\s+(?:and\s+)?{_NUMBER_AND_WORD})+\b", re.I)
+_STATED = re.compile(r".*(?:\b(?:is|are|equals|becomes|to)\s+|[为是])([^\n]+)$")
+_STATED_IN_BRACKETS = re.compile(
+    r".*(?:\b(?:is|are|equals|becomes|lies|located)\s+(?:at\s+)?|[为是在]\s*)([(\[{（][^\n]*[,，][^\n]*[)\]}）])$"
+)
+_MORE_THAN_A_NUMBER = re.compile(  # 2x, \pi, 12π, infinity, 3:4; not "a 5"
+    r"(?<![A-Za-z\\])(?!a\s+\d)[A-Za-z](?![A-Za-z])|\\[a-z]|[π∞]|\binfinity\b|^\d+(?:\s*:\s*\d+)+$"
+)
 
 
 def leading_value(rest: str) -> str | None:
@@ -118,16 +126,28 @@ def environments_from(rest: str) -> str | None:
 
 
 def compound_quantity(text: str) -> re.Match[str] | None:
-    """The last quantity in two units: "2 hours 30 minutes"."""
-    found = [match for match in _COMPOUND.finditer(text) if is_unit(match[1]) and is_unit(match[2])]
+    """The last quantity in units that go together: "2 hours 30 minutes"."""
+    found = [match for match in _COMPOUND.finditer(text) if quantity(normalise(match[0])) is not None]
     return found[-1] if found else None
 
 
 def with_unit(text: str, number: re.Match[str]) -> str:
     """A number of a text with the known unit behind it, where there is one: "75 cents", but not "5 in all"."""
     word = _UNIT_WORD.match(text, number.end())
-    has_unit = word is not None and is_unit(word[1]) and word[1].lower() != "in"
+    has_unit = word is not None and named(word[1]) is not None and word[1].lower() != "in"
     return text[number.start() : word.end() if word is not None and has_unit else number.end()].strip()
+
+
+def stated_value(text: str) -> str | None:
+    """What a text ends with, if that is said to be something and is more than a number: "is 12π cm²", "at (3, 4)"."""
+    stated = _STATED_IN_BRACKETS.search(text)
+    if stated is not None and is_formula(stated[1]):
+        return stated[1]
+    stated = _STATED.search(text)
+    if stated is None or not _MORE_THAN_A_NUMBER.search(stated[1]):
+        return None
+    has_value = is_formula(stated[1]) or is_formula(without_unit(normalise(stated[1]))[0])
+    return stated[1] if has_value else None
 
 
 def content_of(match: re.Match[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from agentflow.rewards.units import conversion, is_known, unit_of
+from agentflow.rewards.units import conversion, named, unit_of
 from agentflow.rewards.words import part, scale, spelled
 
 SIGNIFICANT = 6  # a decimal stands for a number that it does not equal only with so many significant digits
@@ -28,7 +28,8 @@ _MIXED = re.compile(rf"(\d+)\s*{_FRACTION}|(\d+)\s+(?:and\s+)?(\d+)\s*/\s*(\d+)"
 _PRIME = r"\s*(?:'|\^\s*\{?\s*\\prime\s*\}?)"
 _MINUTES = re.compile(rf"(\d+)\s*°\s*(\d+){_PRIME}(?:\s*(\d+){_PRIME}{_PRIME})?")
 _BASE = re.compile(r"\s*_\s*(?:\{\s*\(?([^{}()]+?)\)?\s*\}|(\w))|\s*\(?\s*base[ -]\s*(\w+)\s*\)?", re.IGNORECASE)
-_COMPOUND = re.compile(rf"({_DECIMAL} ?[A-Za-z]+),? (?:and )?({_DECIMAL} ?[A-Za-z]+)")
+_PART = re.compile(rf"({_DECIMAL}) ?([A-Za-z]+)")
+_COMPOUND = re.compile(rf"{_DECIMAL} ?[A-Za-z]+(?:,? ?(?:and )?{_DECIMAL} ?[A-Za-z]+)+")  # 1h 30min, 1 day and 2 hours
 _ORDINAL = re.compile(r"\s*\^?\s*\{?\s*(?:st|nd|rd|th)\s*\}?(?![A-Za-z])")
 
 
@@ -41,12 +42,14 @@ class Quantity:
         ulp: value of the last decimal place where it was written as a decimal with at least six significant digits,
             0 where only the exact value counts.
         unit: canonical name where known ("cm", "%", "°"), the words as written elsewhere, "" without.
+        largest_unit: the first of several ("h" of 2 hours 30 minutes, whose unit is "min"), "" for one or none.
         base: of the number system, as written ("" for none given).
     """
 
     value: Fraction
     ulp: Fraction = Fraction(0)
     unit: str = ""
+    largest_unit: str = ""
     base: str = ""
 
 
@@ -56,9 +59,8 @@ def quantity(text: str, *, decimal_comma: bool = False) -> Quantity | None:
     ``decimal_comma``: read ``3,14`` as 3.14.
     """
     text = text.strip()
-    compound = _COMPOUND.fullmatch(text)
-    if compound is not None:
-        return _sum(quantity(compound[1]), quantity(compound[2]))
+    if _COMPOUND.fullmatch(text):
+        return _sum(_PART.findall(text))
     text = re.sub(r"^(?:Rs\.?|USD|EUR|GBP|INR)\s*(?=\d)", "", text)
     negative = False
     currency = ""
@@ -97,8 +99,8 @@ def quantity(text: str, *, decimal_comma: bool = False) -> Quantity | None:
 def same(gold: Quantity, given: Quantity) -> bool:
     """Whether two numbers with their units say the same.
 
-    A missing unit or base is forgiven; two known ones that measure different things are not. 100 cm are 1 m, and
-    28 % is both 28 and 0.28.
+    A missing unit or base is forgiven; two known ones that measure different things are not. 100 cm are 1 m,
+    28 % is both 28 and 0.28, and 2 hours 30 minutes are both 150 and 2.5.
     """
     if gold.base and given.base and gold.base != given.base:
         return False
@@ -109,7 +111,7 @@ def same(gold: Quantity, given: Quantity) -> bool:
         return True
     if (gold.unit == "%") != (given.unit == "%"):
         return _close(_fraction_of(gold), _fraction_of(given))
-    return False
+    return "" in (gold.unit, given.unit) and _close(_in_largest_unit(gold), _in_largest_unit(given))
 
 
 def by_unit(items: Iterable[str]) -> dict[str, Quantity] | None:
@@ -119,12 +121,26 @@ def by_unit(items: Iterable[str]) -> dict[str, Quantity] | None:
     return found if len(found) == len(numbers) else None
 
 
-def _sum(larger: Quantity | None, smaller: Quantity | None) -> Quantity | None:
-    """1 hour 30 minutes, in the second unit; None for units that do not go together."""
-    if larger is None or smaller is None or not (is_known(larger.unit) and is_known(smaller.unit)):
-        return None
-    factor = conversion(larger.unit, smaller.unit)
-    return None if factor is None or factor <= 1 else replace(smaller, value=larger.value * factor + smaller.value)
+def _sum(parts: Iterable[tuple[str, str]]) -> Quantity | None:
+    """1 hour 30 minutes, in the last unit; None for units that do not go together, or not in this order."""
+    total: Quantity | None = None
+    for digits, word in parts:
+        value, unit = _decimal(digits), named(word)
+        if value is None or unit is None:
+            return None
+        if total is None:
+            total = Quantity(value, unit=unit, largest_unit=unit)
+            continue
+        factor = conversion(total.unit, unit)
+        if factor is None or factor <= 1:
+            return None
+        total = replace(total, value=total.value * factor + value, unit=unit)
+    return total
+
+
+def _in_largest_unit(number: Quantity) -> Quantity:
+    factor = conversion(number.unit, number.largest_unit)
+    return number if factor is None else replace(number, value=number.value * factor)
 
 
 def _fraction_of(number: Quantity) -> Quantity:

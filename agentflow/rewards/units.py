@@ -56,6 +56,7 @@ _SIZES: tuple[dict[str, int | str], ...] = (  # in each, multiples of the first
     {"oz": 1, "lb": 16},
     {"ml": 1, "l": 1000},
     {"s": 1, "min": 60, "h": 3600, "d": 86_400, "wk": 604_800},
+    {"mo": 1, "yr": 12},
     {"cent": 1, "$": 100},
 )
 _SIZE = {unit: (kind, Fraction(size)) for kind, sizes in enumerate(_SIZES) for unit, size in sizes.items()}
@@ -75,9 +76,9 @@ _COMPARED = re.compile(r"\b(?:more|less|fewer|greater|than|or|not|to)\b|以[上�
 _SQUARED = re.compile(r"^(sq|square|squared|cu|cubic)\s+|\s+(squared|cubed)$")
 
 
-def is_unit(word: str) -> bool:
-    """Whether a word is a known unit."""
-    return word.lower() in _UNITS
+def named(word: str) -> str | None:
+    """Canonical unit of a word, also of a single letter such as h; None for a word that is no known unit."""
+    return _UNITS.get(word.lower())
 
 
 def conversion(unit: str, other: str) -> Fraction | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from agentflow.rewards.extraction import TAIL, after_thinking, marked
+from agentflow.rewards.extraction import marked
 from agentflow.rewards.notation import normalise
+from agentflow.rewards.reply import TAIL, after_thinking
 
 _SAYS = {"yes": True, "true": True, "no": False, "false": False}
 _FIRST = re.compile(

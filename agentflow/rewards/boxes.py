@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_BOX = re.compile(r"\\(?:boxed|f(?:rame)?box)\s*(?=\{)")
+_BOX = re.compile(r"(?:\\f(?:rame)?box|\\?(?<![A-Za-z])boxed)\s*(?=\{)")
 _UNBRACED = re.compile(r"(\\(?:boxed|fbox))\s*(-?\d+(?:\.\d+)?|[A-Za-z](?![A-Za-z]))")
 _IDLE_BETWEEN_BOXES = re.compile(r"\\(?:text|quad|[()\[\]])|[\s$,;.*{}]")
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)

@@ -6,6 +6,7 @@ import re
 from fractions import Fraction
 
 from agentflow.rewards import proportion, quantity, structure, symbolic, units
+from agentflow.rewards.computed import same_value
 from agentflow.rewards.magnitude import MAX_LENGTH, TooLargeError, check_size
 from agentflow.rewards.notation import key, normalise
 from agentflow.rewards.structure import Collection
@@ -21,6 +22,7 @@ _ANGLE = re.compile(r"\\angle\s*([A-Z]{3})")
 _APPROX = re.compile(r"\\approx(?![a-z])")
 _BETWEEN_LETTERS = re.compile(r"\s*[A-Za-z]\s*(?:[<>]|\\[lg]e(?![a-z]))\s*[A-Za-z]\s*")
 _LETTERS = re.compile(r"[A-H](?:(?:\s*(?:,|;|、|and)\s*)?[A-H])+")
+_TUPLES = ("()", "⟨⟩")
 _POINT = re.compile(r"^[A-Z]'?\s*(\(.*,.*\))$", re.DOTALL)  # P(3, -2)
 _FUNCTION = re.compile(r"([A-Za-z])\(([a-z])\)")
 _LETTER_OR_WORD = re.compile(r"\\[A-Za-z]+|[A-Za-z]{3,}|\bor\b|[A-Za-z]")  # at is a t
@@ -183,37 +185,11 @@ def _assigned(g: str, p: str, depth: int) -> bool:
         return _same(left.value, p, depth + 1)
     if not _has_relation(g) and "=" in _SUBSCRIPT.sub("", p):
         return _same(g, p.rpartition("=")[2].strip(), depth + 1)  # the value of a chain is its last member
-    return _computed(g, p)
+    return same_value(g, p)
 
 
 def _has_relation(text: str) -> bool:
     return re.search(r"[=<>]|\\(?:le|ge|ne|in|approx|equiv)(?![a-z])", _SUBSCRIPT.sub("", text)) is not None
-
-
-def _computed(g: str, p: str) -> bool:
-    number, given = quantity.quantity(g), quantity.quantity(p)
-    if number is not None or given is not None:
-        try:
-            decided = _stands_for(number, p) if number is not None else _stands_for(given, g)
-        except TooLargeError:
-            if number is None:
-                raise
-            return False  # a number that has to be written with so many digits is not the gold
-        if decided is not None:
-            return decided or _in_degrees(number, p) or _in_degrees(given, g)
-    return symbolic.equal(g, p)
-
-
-def _in_degrees(number: quantity.Quantity | None, expression: str) -> bool:
-    """45° is pi/4; a bare 45 is not."""
-    if number is None or number.unit != "°" or re.search(r"\\(?:pi|arc)", expression) is None:
-        return False
-    value = number.value
-    return symbolic.equal(rf"\frac{{{value.numerator}\pi}}{{{180 * value.denominator}}}", expression)
-
-
-def _stands_for(number: quantity.Quantity | None, expression: str) -> bool | None:
-    return None if number is None else symbolic.stands_for(number, expression)
 
 
 def _collection(g: str, p: str) -> tuple[Collection | None, Collection | None]:
@@ -221,6 +197,10 @@ def _collection(g: str, p: str) -> tuple[Collection | None, Collection | None]:
     if g.startswith("(") or p.startswith("("):
         g, p = _POINT.sub(r"\1", g), _POINT.sub(r"\1", p)
     several, many = structure.collection(g), structure.collection(p)
+    if several is None and many is not None and many.kind in _TUPLES:
+        several = structure.collection(structure.vector(g))
+    elif many is None and several is not None and several.kind in _TUPLES:
+        many = structure.collection(structure.vector(p))
     left, right = _interval(g), _interval(p)
     if left is not None and right is not None:
         return left, right

@@ -39,11 +39,9 @@ from agentflow.rewards.prose import (
     stated_value,
     with_unit,
 )
+from agentflow.rewards.reply import TAIL, after_thinking, before_check, is_cut_off, is_withdrawn
 from agentflow.rewards.words import last_spelled
 
-TAIL = 10_000  # characters; an answer that is not in a box stands at the end, and searches stay fast
-
-_END_TOKEN = re.compile(r"(?:\s*(?:<\|\w+\|>|</s>))+\s*$")  # where the engine leaves it in the text
 _HASHES = re.compile(r"####[^\S\n]*(\S[^\n]*)")
 _ANSWER = re.compile(
     # the final answer in metres is therefore: **5**
@@ -51,7 +49,7 @@ _ANSWER = re.compile(
     r"(?:[\s*]*(?:therefore|thus|so|simply|just)\b[,:]?)?[\s*_`:\"]*"
     # a heading, the value below it
     r"|\b(?:final\s+)?answer[\s*:]*\n[\s*]*"
-    r"|(?:ответ|réponse|antwort|respuesta|resposta|risposta|答)\s*[:：][\s*]*"
+    r"|đáp án(?:\s+là\b|\s*[:：])[\s*]*|(?:ответ|réponse|antwort|respuesta|resposta|risposta|答)\s*[:：][\s*]*"
     # the answer is; hence choose
     r"|(?:答案|结果|结论)(?:应该|应)?(?:是|为|[:：】])[\s*:：]*|(?:故|应|因此|所以)选(?:择)?[\s*:：]*",
     re.IGNORECASE,
@@ -60,9 +58,6 @@ _IS_THE = re.compile(r"\bis\s+the\s+(?:final\s+|correct\s+)?$", re.I)
 _NAMED = re.compile(r"\banswer\**\s*(?:\bis\b|[:：])[\s*_`]*", re.I)
 _OF_A_CASE = re.compile(r"\b(?:if|suppose|for (?:example|instance)|check(?:ing|s)?|verif\w+)\b", re.I)
 _WORD_BEHIND = re.compile(r"[\s*_$]*([A-Za-z]+)")
-_WITHDRAWN = re.compile(r"\b(?:wait|actually|correction|I mean|scratch that)\b", re.I)
-_CHECK = re.compile(r"\n[#* \t]*(?:verification|verifying|check|checking)\b[*_]*\s*(?:[:：]|\n)", re.I)
-_FOUND_WRONG = re.compile(r"\b(?:mistake|error|wrong|incorrect|not|instead)\b|n't\b", re.I)
 _BOLD = re.compile(r"\*\*(?=\S)([^*\n]+)\*\*")
 _CONCLUDES = re.compile(r"=|\b(?:so|thus|therefore|hence|total|that is|makes?|gives?|leav(?:es|ing))\b", re.I)
 _REJECTED = re.compile(r"(?:\bnot|n't|\brather than|\binstead of)\s+[$(]?$")
@@ -86,10 +81,10 @@ def extract(completion: str | None) -> Extract | None:
     """The answer as written, None if there is none."""
     text = after_thinking(completion).strip()
     found = _first((_after_box, _boxes, _tagged, _hashes, _after_phrase), text)
-    if found is None and _is_cut_off(completion):
+    if found is None and is_cut_off(completion):
         return None
     if found is None:
-        text = _before_check(text)
+        text = before_check(text)
         found = _first((_formula, _bold, _last), text)
     if found is None and 0 < len(text) <= SHORT:
         return Extract(text, "text")
@@ -110,21 +105,6 @@ def numbers_of_last_sentence(completion: str | None) -> list[tuple[str, str]]:
             words = [_WORD_BEHIND.match(sentence, match.end()) for match in numbers]
             return [(n[0].strip(), word[1] if word is not None else "") for n, word in zip(numbers, words, strict=True)]
     return []
-
-
-def after_thinking(completion: str | None) -> str:
-    """What a reasoning model says after it thought; all of it where the thinking never ends. None (a message without
-    content) is empty."""
-    if completion is None:
-        return ""
-    completion = completion[:-SHORT] + _END_TOKEN.sub("", completion[-SHORT:])
-    _, closed, answer = completion.rpartition("</think>")
-    return answer if closed and answer.strip() else completion
-
-
-def _is_cut_off(completion: str | None) -> bool:
-    """Whether it ends in the middle of thinking: what stands last there is no answer, unless it is marked as one."""
-    return completion is not None and "<think>" in completion and "</think>" not in completion
 
 
 def _first(rules: Iterable[Callable[[str], Extract | None]], text: str) -> Extract | None:
@@ -174,7 +154,7 @@ def _hashes(text: str) -> Extract | None:
 def _after_phrase(text: str) -> Extract | None:
     text = _without_aside(text[-TAIL:])
     for match in reversed(list(_ANSWER.finditer(text))):
-        if _WITHDRAWN.search(text, match.end()):
+        if is_withdrawn(text, match.end()):
             return None
         turned_round = _IS_THE.search(text, max(0, match.start() - SHORT), match.start())
         if turned_round is not None and not _NAMED.match(text, match.start()):  # "12 is the answer, since ..."
@@ -184,14 +164,6 @@ def _after_phrase(text: str) -> Extract | None:
         if value is not None:
             return Extract(value, "phrase")
     return None
-
-
-def _before_check(text: str) -> str:
-    """A text without the check that it ends with, unless that finds a mistake."""
-    found = list(_CHECK.finditer(text, max(0, len(text) - TAIL)))
-    if not found or _WITHDRAWN.search(text, found[-1].end()) or _FOUND_WRONG.search(text, found[-1].end()):
-        return text
-    return text[: found[-1].start()].rstrip()
 
 
 def _formula(text: str) -> Extract | None:
@@ -208,6 +180,9 @@ def _bold(text: str) -> Extract | None:
     if not found:
         return None
     value, rest = found[-1][1].strip(), text[found[-1].end() :]
+    numbers = list(NUMBER.finditer(value))
+    if len(numbers) == 1 and numbers[0].start() == 0:  # **$5 more**
+        value = with_unit(value, numbers[0])
     end = SENTENCE_END.search(rest)
     sentence, after = (rest[: end.start()], rest[end.end() :]) if end is not None else (rest, "")
     alone = len(found) == 1 or SENTENCE_END.search(text, found[-2].end(), found[-1].start()) is not None

@@ -7,12 +7,13 @@ import re
 from agentflow.rewards.boolean import boolean, said
 from agentflow.rewards.boxes import all_boxes
 from agentflow.rewards.equivalence import equivalent, is_words
-from agentflow.rewards.extraction import after_thinking, extract, numbers_of_last_sentence
+from agentflow.rewards.extraction import extract, numbers_of_last_sentence
 from agentflow.rewards.letters import chosen, gold_letters
 from agentflow.rewards.magnitude import MAX_LENGTH, TooLargeError
 from agentflow.rewards.notation import key, normalise, unwrap
 from agentflow.rewards.prose import SENTENCE_END, SHORT
 from agentflow.rewards.quantity import by_unit, quantity, same
+from agentflow.rewards.reply import after_thinking
 from agentflow.rewards.structure import collection
 
 _MARKED = ("box", "tag", "####", "phrase")
@@ -20,6 +21,10 @@ _SAYS = re.compile(
     r"\b(?:is|are|was|were|be|on|called|named|has|have)\s+(?:an?\s+|the\s+)?|\b(?=does not\b)", re.IGNORECASE
 )
 _NEGATED = re.compile(r"\b(?:not|never|nor|no(?!,))\b|n't\b", re.IGNORECASE)
+_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
+_HEDGE = re.compile(
+    r"\b(?:not?|least|most|more|less|fewer|than|or|and|between|over|under|about|except)\b|n't", re.IGNORECASE
+)
 _SHORT = 60  # characters; a completion that is nothing but its answer, such as "3 to 4"
 
 
@@ -66,13 +71,22 @@ def grade(completion: str | None, answer: object) -> float:
         boxes, several = all_boxes(whole), collection(normalise(gold))
         if several is not None and several.kind == "list" and len(boxes) == len(several.items):
             return float(equivalent(gold, ", ".join(boxes)))  # each value in its own box
-        inside = extract(normalise(found.text[:MAX_LENGTH]))  # \boxed{\text{The answer is } 42}
-        return float(inside is not None and inside.rule == "phrase" and equivalent(gold, inside.text))
+        inside = _of_a_sentence(normalise(found.text[:MAX_LENGTH]))
+        return float(inside is not None and equivalent(gold, inside))
     if found.rule not in _MARKED and _stated(gold, whole):
         return 1.0
     if found.rule == "number":
         return float(_all_in_one_sentence(gold, completion))
     return 0.0
+
+
+def _of_a_sentence(box: str) -> str | None:
+    """The answer of a box that holds a sentence: "The answer is 42", "There are 7 such integers"."""
+    found = extract(box)
+    if found is None or found.rule == "phrase":
+        return found.text if found is not None else None
+    is_plain = len(_WORD.findall(box)) >= 3 and len(numbers_of_last_sentence(box)) == 1 and not _HEDGE.search(box)
+    return found.text if is_plain and found.rule == "number" else None
 
 
 def _is_one_value(parts: tuple[str, ...]) -> bool:

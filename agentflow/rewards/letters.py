@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from agentflow.rewards.extraction import TAIL, after_thinking, marked
+from agentflow.rewards.extraction import marked
 from agentflow.rewards.notation import normalise
+from agentflow.rewards.reply import TAIL, after_thinking
 
 _MARKUP = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mathbb|boxed|fbox|mbox)\s*\{([^{}]*)\}")
 _LETTERS = r"[(\[]?(?P<first>{one})(?![\w'])[)\]]?(?P<more>(?:\s*(?:,|and|or|&|/)\s*[(\[]?[A-Z](?![\w'])[)\]]?)*)"

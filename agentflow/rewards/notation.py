@@ -149,7 +149,7 @@ def normalise(text: str) -> str:
     text = _ELLIPSIS.sub(r"\1\\overline{\2}", text.translate(_CHARACTERS))  # 0.333... is 1/3
     text = unwrap(_SPACES.sub(" ", text).strip())
     text = _SIZED.sub("", text)
-    text = _without_fonts(text)
+    text = _without_fonts(text.replace(r"\text{,}", ","))
     text = _ROWS.sub(lambda m: re.sub(r"\\\\", ", ", m[2].replace("&", " ").rstrip("\\ ")), text)  # a system
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)

@@ -21,6 +21,7 @@ ENVIRONMENT = re.compile(
     rf"|\\begin\{{(?:align|equation|gather)\*?\}}(?P<lines>.{{1,{MAX_LENGTH}}}?)\\end\{{(?:align|equation|gather)\*?\}}",
     re.DOTALL,
 )
+_LINES = re.compile(r"\\begin\{(aligned|align\*?|gathered|split)\}(.*)\\end\{\1\}", re.DOTALL)
 JOINED = re.compile(r"\s*(?:,?\s*(?:and|or)|,)\s*")
 _LETTER = r"A-Za-z\d_\u00c0-\u024f"  # that no number stands at; Chinese is written without spaces
 _ROOT = r"(?<![A-Za-z\\])(?:sqrt ?\([^()\n]{1,40}\)|√ ?(?:\([^()\n]{1,40}\)|\d+))"
@@ -50,6 +51,7 @@ NUMBER = re.compile(
     rf"(?:(?<![\w.^{{/])[-\u2212]?(?:\({_SURD}\)|{_SURD})(?: ?/ ?\d+)?)"
     rf"|{_SIGN}(?:{_WHOLE})?(?:{_DECIMALS})(?:{_BEHIND})?(?:\s*(?:\\?%|°))?"
 )
+_THOUSANDS = re.compile(r"[kK](?![\w'])")
 _UNIT_WORD = re.compile(r"\s?([A-Za-z]{2,})(?![A-Za-z])")
 _PROSE = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}(?![A-Za-z])")
 _NOT_PROSE = FUNCTIONS | {"pi", "inf", "infinity", "percent", "degrees", "min", "max", "gcd", "lcm"}
@@ -133,6 +135,8 @@ def compound_quantity(text: str) -> re.Match[str] | None:
 
 def with_unit(text: str, number: re.Match[str]) -> str:
     """A number of a text with the known unit behind it, where there is one: "75 cents", but not "5 in all"."""
+    if _THOUSANDS.match(text, number.end()):
+        return f"{number[0].strip()} thousand"  # 14k
     word = _UNIT_WORD.match(text, number.end())
     has_unit = word is not None and named(word[1]) is not None and word[1].lower() != "in"
     return text[number.start() : word.end() if word is not None and has_unit else number.end()].strip()
@@ -151,10 +155,13 @@ def stated_value(text: str) -> str | None:
 
 
 def content_of(match: re.Match[str]) -> str:
-    """What stands inside of a math environment; of one with several lines the last."""
-    if match["lines"] is not None:
-        return str(match["lines"].replace("&", " ").rstrip("\\ \n").rpartition(r"\\")[2])
-    return next(group for group in match.groups() if group is not None)
+    """What stands inside of a math environment; of one with several lines the last, behind its &."""
+    content = next(group for group in match.groups() if group is not None)
+    lines = _LINES.fullmatch(content.strip()) if match["lines"] is None else None
+    if lines is not None or match["lines"] is not None:
+        content = lines[2] if lines is not None else content
+        return str(content.rstrip("\\ \n").rpartition(r"\\")[2].rpartition("&")[2])
+    return str(content)
 
 
 def _masked(text: str) -> str:

@@ -24,6 +24,8 @@ _OUTSIDE = re.compile(rf"\|\s*(?:{_VARIABLE}|{_GREEK})\s*\|\s*(>|\\ge(?![a-z]))\
 _EXCEPT = re.compile(
     rf"(?:{_VARIABLE}|{_GREEK})\s*\\ne(?![a-z])\s*([^,;<>=]+)|\\mathbb\{{R\}}\s*(?:\\setminus|\\backslash|-)\s*\\\{{([^,;]+)\\\}}"
 )
+_PUNCTURED = re.compile(r"([\[(][^\[\]()]*[\])])\s*(?:\\setminus(?![a-z])|\\backslash(?![a-z]))\s*\\\{([^,;]+)\\\}")
+_COLUMN = re.compile(r"\\begin\{[pb]matrix\}([^&]+)\\end\{[pb]matrix\}")
 _BUILDER = re.compile(
     rf"\\\{{\s*(?:{_VARIABLE}|{_GREEK})\s*(?:\\in\s*\\mathbb\{{R\}})?\s*(?:\\mid(?![a-z])|\\vert(?![a-z])|\||:)(.+)\\\}}"
 )
@@ -146,8 +148,20 @@ def union(text: str) -> Collection | None:
     if hole is not None:
         value = hole[1] or hole[2]
         return Collection("union", (rf"(-\infty,{value})", rf"({value},\infty)"))
+    punctured = _PUNCTURED.fullmatch(text)
+    whole = interval(punctured[1]) if punctured is not None else None
+    if punctured is not None and whole is not None:
+        (start, end), value = whole.items, punctured[2]
+        return Collection("union", (f"{whole.kind[0]}{start},{value})", f"({value},{end}{whole.kind[1]}"))
     several = collection(text)
     return several if several is not None and several.kind == "union" else None
+
+
+def vector(text: str) -> str:
+    """A matrix of one column written as a tuple; any other text as it is."""
+    column = _COLUMN.fullmatch(text)
+    rows = [row.strip() for row in column[1].split(r"\\") if row.strip()] if column is not None else []
+    return f"({', '.join(rows)})" if len(rows) > 1 else text
 
 
 def _both(text: str) -> Collection | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from agentflow.rewards.extraction import after_thinking, extract
+from agentflow.rewards.extraction import extract
 from agentflow.rewards.letters import chosen
 from agentflow.rewards.notation import normalise
 from agentflow.rewards.quantity import quantity, same
+from agentflow.rewards.reply import after_thinking
 
 _LETTER = re.compile(r"(?:option|choice|answer)?\s*\(?\s*([A-Za-z])\s*\)?(?=$|\s*[.):,])", re.IGNORECASE)
 _QUOTES = str.maketrans("‘’“”", "''\"\"")

@@ -82,6 +82,7 @@ class Conductor:
         self._notes = Notes()
         self._traces: dict[tuple[str, int], list[bytes]] = {}
         self._writing = 0
+        self._recorded = False
         self._interrupted = False
         self._changed = anyio.Event()
         self._failure: Exception | None = RuntimeError(
@@ -223,6 +224,7 @@ class Conductor:
 
     def _record(self, settled: Settled, trace: list[bytes]) -> None:
         self._writing += 1
+        self._recorded = True
         self._tasks.start_soon(self._guarded, self._write, settled, trace)
 
     async def _write(self, settled: Settled, trace: list[bytes]) -> None:

@@ -35,6 +35,7 @@ from agentflow.store import (
     model_fingerprint,
     owed,
     read_manifest,
+    stays,
     write_summary,
 )
 from agentflow.workflows.ready_made import is_ready_made, with_reward
@@ -173,8 +174,9 @@ async def _play(
         )
         manifest = msgspec.structs.replace(manifest, agent=info, data=inputs, rules=rules)
         if begun is not None:
-            # A run that ended before its first result has nothing that could be mixed with something else.
-            changed = differences(begun, manifest) if controller.store.results else []
+            # Where every episode is still owed there is nothing that could be mixed with something else.
+            played = any(map(stays, controller.store.results.values()))
+            changed = differences(begun, manifest) if played else []
             if changed and not force:
                 raise ResumeRefusedError(_refusal(controller.run_dir, changed))
             manifest = msgspec.structs.replace(

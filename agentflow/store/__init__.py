@@ -4,7 +4,7 @@ from agentflow.store.lock import RunLock
 from agentflow.store.manifest import DataInfo, GitState, Manifest, Rules, read_manifest
 from agentflow.store.provenance import git_state, model_fingerprint, package_versions
 from agentflow.store.reader import read_attempts, read_results
-from agentflow.store.resume import counted, differences, owed, unlike
+from agentflow.store.resume import counted, differences, owed, stays, unlike
 from agentflow.store.store import Store, discard_unused
 from agentflow.store.summary import write_summary
 from agentflow.store.traces import read_calls
@@ -27,6 +27,7 @@ __all__ = [
     "read_calls",
     "read_manifest",
     "read_results",
+    "stays",
     "unlike",
     "write_summary",
 ]

@@ -40,8 +40,13 @@ def owed(
         Episode(item_id, sample, attempt=0 if last is None else last.attempt + 1, seed=seed)
         for item_id in item_ids
         for sample in range(n_samples)
-        if (last := results.get((item_id, sample))) is None or not last.final or last.outcome in OWED
+        if (last := results.get((item_id, sample))) is None or not stays(last)
     ]
+
+
+def stays(last: EpisodeResult) -> bool:
+    """Whether a resume leaves an episode with this last line as it is."""
+    return last.final and last.outcome not in OWED
 
 
 def counted(results: Iterable[EpisodeResult], item_ids: Sequence[str], n_samples: int) -> list[EpisodeResult]:

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
+import msgspec
 
 from agentflow.agents.spec import agent_spec
 from agentflow.channel.client import Address
@@ -41,7 +42,7 @@ from agentflow.metrics import Scoring, Summary, stats, summarize
 from agentflow.metrics.functions import Functions, check_functions
 from agentflow.schedulers import make_scheduler
 from agentflow.schedulers.base import Scheduler
-from agentflow.store import Manifest, Store, counted, owed
+from agentflow.store import Manifest, Store, counted, mixtures, owed
 from agentflow.store.status import keep_status
 
 log = logging.getLogger(__name__)
@@ -249,7 +250,8 @@ class Controller(Conductor):
         """
         rollout, n_samples = self.config.rollout, self.config.n_samples
         scoring = Scoring(rollout.failed_reward, rollout.reward_range, n_samples, len(item_ids) or None, headline)
-        return summarize(counted(self._store.results.values(), item_ids, n_samples), scoring)
+        summary = summarize(counted(self._store.results.values(), item_ids, n_samples), scoring)
+        return msgspec.structs.replace(summary, notes=mixtures(self._store.manifest))
 
     async def export_stats(self) -> dict[str, float]:
         """A flat dict of metrics: ``reward``, ``reward/stderr``, ``pass@1``, ``episodes/scored``, ..."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,6 +33,7 @@ from agentflow.store import (
     counted,
     differences,
     discard_unused,
+    forced,
     model_fingerprint,
     owed,
     read_manifest,
@@ -180,7 +182,12 @@ async def _play(
             if changed and not force:
                 raise ResumeRefusedError(_refusal(controller.run_dir, changed))
             manifest = msgspec.structs.replace(
-                manifest, run_id=begun.run_id, created_at=begun.created_at, command=begun.command, cwd=begun.cwd
+                manifest,
+                run_id=begun.run_id,
+                created_at=begun.created_at,
+                command=begun.command,
+                cwd=begun.cwd,
+                forced=(*begun.forced, forced(begun, manifest, time.time())) if changed else begun.forced,
             )
         check_group_by(config.valid_dataset.group_by, dataset.raw(0), dataset.source)
         check_roles(config.roles, info)

@@ -145,6 +145,7 @@ class Summary(msgspec.Struct, frozen=True):
         groups: breakdown column -> value -> headline of its items.
         lowest: id of a scored episode with the lowest reward: one to look at.
         own: the user's own metric functions.
+        notes: what a reader of the numbers has to know of the run as a whole, a sentence each.
         elapsed_s: in which at least one of the final episodes was playing, so without the pauses of a run that was
             resumed; None where none was started.
     """
@@ -173,6 +174,7 @@ class Summary(msgspec.Struct, frozen=True):
     lowest: str | None
     elapsed_s: float | None
     own: OwnMetrics = OwnMetrics()
+    notes: list[str] = []
 
     @property
     def owed(self) -> int:

@@ -1,7 +1,8 @@
 """The run directory: manifest, episodes, traces; append, read, resume."""
 
+from agentflow.store.forced import forced, mixtures
 from agentflow.store.lock import RunLock
-from agentflow.store.manifest import DataInfo, GitState, Manifest, Rules, read_manifest
+from agentflow.store.manifest import DataInfo, Forced, GitState, Manifest, Rules, read_manifest
 from agentflow.store.provenance import git_state, model_fingerprint, package_versions
 from agentflow.store.reader import read_attempts, read_results
 from agentflow.store.resume import counted, differences, owed, stays, unlike
@@ -11,6 +12,7 @@ from agentflow.store.traces import read_calls
 
 __all__ = [
     "DataInfo",
+    "Forced",
     "GitState",
     "Manifest",
     "Rules",
@@ -19,7 +21,9 @@ __all__ = [
     "counted",
     "differences",
     "discard_unused",
+    "forced",
     "git_state",
+    "mixtures",
     "model_fingerprint",
     "owed",
     "package_versions",

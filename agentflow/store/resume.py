@@ -88,6 +88,20 @@ def unlike(old: Manifest, new: Manifest) -> list[str]:
     return [*_agent(old, new), *_data(old.data, new.data), *_rules(old, new), *_graders(old, new)]
 
 
+def subjects(old: Manifest, new: Manifest) -> list[str]:
+    """What is :func:`unlike` in a few words each, for a sentence.
+
+    Without ``failed_reward``, by which the episodes of before are counted as well.
+    """
+    parts = (
+        ("the agent", _agent(old, new)),
+        ("the data", _data(old.data, new.data)),
+        ("the grader", _graders(old, new)),
+    )
+    rules = (line.partition(":")[0] for line in _rules(old, new))
+    return [*(name for name, lines in parts if any(lines)), *(name for name in rules if name != "failed_reward")]
+
+
 def _shrunk(old: Manifest, new: Manifest) -> Iterator[str]:
     if new.data.n_items < old.data.n_items:
         yield f"number of items: {old.data.n_items} -> {new.data.n_items} (may only grow)"

@@ -374,3 +374,10 @@ def test_after_a_forced_resume_with_other_data_only_the_items_of_the_run_count(
     for out in (forced.out, agentflow("show", where).out):
         assert "3 of 3 episodes are in the mean" in out
         assert "0.667" in out
+        assert "warning" in out
+        assert "resumed with --force after a change of the data" in out
+    later = agentflow("resume", where, "--n-samples", "2")
+    assert later.code == 0, later.err
+    assert "resumed with --force after a change of the data" in later.out
+    (kept,) = json.loads((run_dir(agentflow.cwd) / "run.json").read_text())["forced"]
+    assert any("row-0 -> row-1" in line for line in kept["changed"])

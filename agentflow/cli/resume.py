@@ -16,17 +16,20 @@ import click
 @click.option("--limit", type=int, metavar="N", help="Items; may grow.")
 @click.option("--max-concurrent", metavar="N|auto", help="Episodes at once.")
 @click.option("--backend", metavar="ENGINE:dNtNpN", help="Workers to start.")
+@click.option("--base-url", multiple=True, metavar="URL", help="Endpoints instead of those of the run; repeatable.")
+@click.option("--api-key-env", metavar="NAME", help="Environment variable that holds the endpoints' key.")
 @click.option("--force", is_flag=True, help="Resume although what decides the score has changed.")
 def command(run_dir: Path, overrides: tuple[str, ...], force: bool, **options: Any) -> int:
     """Play what the run in RUN_DIR still owes: episodes that are missing, lost or cancelled.
 
     It refuses when what decides the score has changed (the agent's source, data, model, sampling) and prints the
-    difference. Workers, scheduler and concurrency may change; --n-samples and --limit may grow.
+    difference. Workers, endpoints, scheduler and concurrency may change; --n-samples and --limit may grow.
 
     \b
     Examples:
       agentflow resume runs/agentflow/20260131-120000-ab12
       agentflow resume runs/agentflow/20260131-120000-ab12 --n-samples 8 rollout.runners=4
+      agentflow resume runs/agentflow/20260131-120000-ab12 --base-url http://127.0.0.1:8001
     """
     from agentflow.cli import foreground
     from agentflow.config import load_config

@@ -62,12 +62,11 @@ def command(run_dir: Path) -> int:
 
 def _ending(run_dir: Path, ended: Ended) -> list[str]:
     from agentflow.report.text import count, plural
-    from agentflow.store import counted, read_manifest, read_results
-    from agentflow.store.resume import OWED
+    from agentflow.store import counted, read_manifest, read_results, stays
 
     manifest = read_manifest(run_dir)
     ids, n_samples = manifest.data.ids, manifest.rules.n_samples
-    done = sum(r.final and r.outcome not in OWED for r in counted(read_results(run_dir), ids, n_samples))
+    done = sum(stays(r) for r in counted(read_results(run_dir), ids, n_samples))
     wanted = manifest.data.n_items * n_samples  # none where items were submitted one by one
     episodes = f"{count(done)} of {plural(wanted, 'episode')}" if wanted else plural(done, "episode")
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ended.at))

@@ -45,7 +45,7 @@ from agentflow.controller.submissions import Submissions
 from agentflow.controller.workers import Workers
 from agentflow.episode import EpisodeResult, Kind, Outcome
 from agentflow.errors import AgentflowError, DataError, RewardKeyError
-from agentflow.store import Store
+from agentflow.store import Store, stays
 from agentflow.store.status import Ended, ProcessStatus, Status, write_status
 
 log = logging.getLogger(__name__)
@@ -82,6 +82,7 @@ class Conductor:
         self._notes = Notes()
         self._traces: dict[tuple[str, int], list[bytes]] = {}
         self._writing = 0
+        self._recorded = False
         self._interrupted = False
         self._changed = anyio.Event()
         self._failure: Exception | None = RuntimeError(
@@ -162,10 +163,10 @@ class Conductor:
                 if result.outcome is Outcome.LOST and result.kind is Kind.RUNNER_DIED:  # it is about to leave
                     self._board.drain_runner(peer.name)
                 settled = self._board.ended(peer.name, episode, result)
-                if settled is not None:
+                if fatal:  # not recorded: it is still owed when the user has chosen the headline
+                    self._fail(RewardKeyError(f"{result.error} {self._how_to_go_on()}"))
+                elif settled is not None:
                     self._record(settled, trace)
-                if fatal:
-                    self._fail(RewardKeyError(result.error))
                 self._dispatch()
             case NotPlayed(episode=episode):
                 self._board.drain_runner(peer.name)
@@ -193,6 +194,13 @@ class Conductor:
                 self._runners.received(peer, message)
                 if (refusal := self._runners.refusal()) is not None:
                     self._fail(refusal)
+
+    def _how_to_go_on(self) -> str:
+        if any(map(stays, self._store.results.values())):
+            return "Some episodes have ended already, so begin a new run."
+        key = "rollout.reward_key=NAME"
+        how = f"'agentflow resume {self.run_dir} {key}'" if self._store.manifest.agent_path else f"a resume with {key}"
+        return f"No episode has ended yet, so {how} goes on with this run."
 
     def _table_changed(self) -> None:
         healthy = self._workers.healthy()
@@ -223,6 +231,7 @@ class Conductor:
 
     def _record(self, settled: Settled, trace: list[bytes]) -> None:
         self._writing += 1
+        self._recorded = True
         self._tasks.start_soon(self._guarded, self._write, settled, trace)
 
     async def _write(self, settled: Settled, trace: list[bytes]) -> None:

@@ -6,6 +6,7 @@ made by the pure parts beside this file (board, placement, admission, retry, sub
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import secrets
@@ -17,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
+import msgspec
 
 from agentflow.agents.spec import agent_spec
 from agentflow.channel.client import Address
@@ -27,7 +29,7 @@ from agentflow.controller.background import background
 from agentflow.controller.board import Work
 from agentflow.controller.conductor import END_MARGIN_S, Conductor
 from agentflow.controller.control import LOOPBACK, listen
-from agentflow.controller.ending import ending
+from agentflow.controller.ending import ending, was_refused
 from agentflow.controller.manifest import manifest_of
 from agentflow.controller.own import with_own
 from agentflow.controller.runners import Runners
@@ -40,7 +42,8 @@ from agentflow.metrics import Scoring, Summary, stats, summarize
 from agentflow.metrics.functions import Functions, check_functions
 from agentflow.schedulers import make_scheduler
 from agentflow.schedulers.base import Scheduler
-from agentflow.store import Manifest, Store, counted, owed
+from agentflow.store import Manifest, Store, counted, mixtures, owed
+from agentflow.store.status import keep_status
 
 log = logging.getLogger(__name__)
 
@@ -112,6 +115,7 @@ class Controller(Conductor):
         enter = self._stack.enter_async_context
         opened = Store.open(self.run_dir) if self._resume else Store.create(self.run_dir, self._manifest)
         self._store = await enter(opened)
+        self._put_status_back = await anyio.to_thread.run_sync(keep_status, self.run_dir)
         self._stack.push_async_exit(self._say_how_it_ended)
         log_dir = self.run_dir / "logs"
         token = secrets.token_urlsafe(32)
@@ -161,6 +165,10 @@ class Controller(Conductor):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with anyio.CancelScope(shield=True):
+            if was_refused(error, self._resume, self._recorded):
+                with contextlib.suppress(OSError):  # the refusal is what the user has to hear of
+                    await anyio.to_thread.run_sync(self._put_status_back)
+                return
             await self._write_status((), ending(error, self._interrupted, time.time()))
 
     # --- the public verbs ---
@@ -242,7 +250,8 @@ class Controller(Conductor):
         """
         rollout, n_samples = self.config.rollout, self.config.n_samples
         scoring = Scoring(rollout.failed_reward, rollout.reward_range, n_samples, len(item_ids) or None, headline)
-        return summarize(counted(self._store.results.values(), item_ids, n_samples), scoring)
+        summary = summarize(counted(self._store.results.values(), item_ids, n_samples), scoring)
+        return msgspec.structs.replace(summary, notes=mixtures(self._store.manifest))
 
     async def export_stats(self) -> dict[str, float]:
         """A flat dict of metrics: ``reward``, ``reward/stderr``, ``pass@1``, ``episodes/scored``, ..."""

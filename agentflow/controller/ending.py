@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentflow.errors import AgentflowError
+from agentflow.errors import AgentflowError, UsageError
 from agentflow.store.status import Ended
 
 
@@ -21,3 +21,13 @@ def ending(error: BaseException | None, interrupted: bool, now: float) -> Ended:
     if interrupted:
         return Ended(now, "user")
     return Ended(now, "caller" if error is not None else "")
+
+
+def was_refused(error: BaseException | None, resumed: bool, recorded: bool) -> bool:
+    """Whether a controller was refused before it did anything, so that its run still ended as it did before.
+
+    Args:
+        resumed: the run was there already.
+        recorded: the end of an attempt was handed to the store.
+    """
+    return isinstance(error, UsageError) and resumed and not recorded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,9 +33,11 @@ from agentflow.store import (
     counted,
     differences,
     discard_unused,
+    forced,
     model_fingerprint,
     owed,
     read_manifest,
+    stays,
     write_summary,
 )
 from agentflow.workflows.ready_made import is_ready_made, with_reward
@@ -173,12 +176,18 @@ async def _play(
         )
         manifest = msgspec.structs.replace(manifest, agent=info, data=inputs, rules=rules)
         if begun is not None:
-            # A run that ended before its first result has nothing that could be mixed with something else.
-            changed = differences(begun, manifest) if controller.store.results else []
+            # Where every episode is still owed there is nothing that could be mixed with something else.
+            played = any(map(stays, controller.store.results.values()))
+            changed = differences(begun, manifest) if played else []
             if changed and not force:
                 raise ResumeRefusedError(_refusal(controller.run_dir, changed))
             manifest = msgspec.structs.replace(
-                manifest, run_id=begun.run_id, created_at=begun.created_at, command=begun.command, cwd=begun.cwd
+                manifest,
+                run_id=begun.run_id,
+                created_at=begun.created_at,
+                command=begun.command,
+                cwd=begun.cwd,
+                forced=(*begun.forced, forced(begun, manifest, time.time())) if changed else begun.forced,
             )
         check_group_by(config.valid_dataset.group_by, dataset.raw(0), dataset.source)
         check_roles(config.roles, info)

@@ -13,7 +13,7 @@ from agentflow.episode import Call, EpisodeResult, Kind, Outcome
 from agentflow.metrics.at_k import PASS_HAT, AtK, best_of_k, over_items, pass_at_k, pass_hat_k
 from agentflow.metrics.interval import Interval, ItemMean, item_mean
 from agentflow.metrics.summary import KindCount, Scoring, Summary, WarningCount, WorkerUse
-from agentflow.metrics.usage import role_uses, worker_use
+from agentflow.metrics.usage import covered_s, role_uses, worker_use
 
 COUNTED = frozenset({Outcome.SCORED, Outcome.FAILED})
 TIMEOUTS = frozenset({Kind.TIMEOUT, Kind.CALL_TIMEOUT})
@@ -215,7 +215,6 @@ def _headline(ended: Sequence[EpisodeResult], scoring: Scoring) -> ItemMean:
 
 
 def _elapsed(ended: Sequence[EpisodeResult]) -> float | None:
-    started = [r for r in ended if r.started_at > 0]
-    if not started:
-        return None
-    return max(r.started_at + r.wall_s for r in started) - min(r.started_at for r in started)
+    # Not from the first start to the last end: a run that was stopped and resumed was not played in between.
+    played = [(r.started_at, r.started_at + r.wall_s) for r in ended if r.started_at > 0]
+    return covered_s(played) if played else None

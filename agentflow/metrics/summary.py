@@ -145,7 +145,9 @@ class Summary(msgspec.Struct, frozen=True):
         groups: breakdown column -> value -> headline of its items.
         lowest: id of a scored episode with the lowest reward: one to look at.
         own: the user's own metric functions.
-        elapsed_s: from the first start of an episode to the last end; with a pause where a run was resumed.
+        notes: what a reader of the numbers has to know of the run as a whole, a sentence each.
+        elapsed_s: in which at least one of the final episodes was playing, so without the pauses of a run that was
+            resumed; None where none was started.
     """
 
     headline: str
@@ -172,6 +174,7 @@ class Summary(msgspec.Struct, frozen=True):
     lowest: str | None
     elapsed_s: float | None
     own: OwnMetrics = OwnMetrics()
+    notes: list[str] = []
 
     @property
     def owed(self) -> int:

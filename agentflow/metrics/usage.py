@@ -37,8 +37,13 @@ def failed(call: Call) -> bool:
 
 def busy_s(calls: Iterable[Call]) -> float:
     """Seconds in which at least one of the calls was in flight."""
+    return covered_s((c.started_at, c.started_at + c.latency_s) for c in calls)
+
+
+def covered_s(intervals: Iterable[tuple[float, float]]) -> float:
+    """Seconds that lie in at least one of the intervals, each a start and an end."""
     total, until = 0.0, float("-inf")
-    for start, end in sorted((c.started_at, c.started_at + c.latency_s) for c in calls):
+    for start, end in sorted(intervals):
         total += max(0.0, end - max(start, until))
         until = max(until, end)
     return total

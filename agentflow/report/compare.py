@@ -16,7 +16,7 @@ from agentflow.report.output import Output
 from agentflow.report.rows import columns, mean_text, named_rows, row
 from agentflow.report.show import scoring_of, title_of
 from agentflow.report.text import count, first_line, number, plain, plural
-from agentflow.store import Manifest, counted, read_manifest, read_results, unlike
+from agentflow.store import Manifest, counted, mixtures, read_manifest, read_results, unlike
 
 DIFFERS_ROWS = 5  # where there is no difference of rewards to be explained
 ITEM_ROWS = 10  # of the items that changed most
@@ -37,6 +37,8 @@ def compare_runs(a: Path, b: Path, console: Console | None = None) -> None:
         samples = f"   {manifest.rules.n_samples} samples" if manifest.rules.n_samples > 1 else ""
         partial = f"   PARTIAL, {plural(owed, 'episode')} owed" if owed else ""
         row(rows, name, plain(f"{title_of(manifest)}{samples}   {run}").append(partial, "yellow"))
+        for note in mixtures(manifest):
+            row(rows, "", plain(note, "yellow"))
     if a.resolve() == b.resolve():
         row(rows, "", plain("A and B are the same run", "yellow"))
     comparison = compare(in_a, in_b, scoring_of(ours))

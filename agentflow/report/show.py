@@ -23,7 +23,7 @@ from agentflow.report.conversation import Part, new_parts, request_parts, respon
 from agentflow.report.output import Output
 from agentflow.report.terminal import STYLES, final_table
 from agentflow.report.text import count, first_line, number, plain, plural, seconds
-from agentflow.store import Manifest, counted, read_attempts, read_calls, read_manifest
+from agentflow.store import Manifest, counted, mixtures, read_attempts, read_calls, read_manifest
 
 SPEAKERS = {
     "system": "dim",
@@ -58,7 +58,8 @@ def show_run(
     begun_with = Functions(
         tuple(manifest.config.get("item_metrics", ())), tuple(manifest.config.get("run_metrics", ())), manifest.cwd
     )
-    summary = msgspec.structs.replace(summary, own=anyio.run(own_metrics, run_dir, begun_with, given))
+    own = anyio.run(own_metrics, run_dir, begun_with, given)
+    summary = msgspec.structs.replace(summary, own=own, notes=mixtures(manifest))
     final_table(summary, run_dir, title=title_of(manifest), console=console)
 
 

@@ -133,6 +133,8 @@ def _outcomes(rows: Table, s: Summary) -> None:
         row(rows, "timeouts", Text(percent(s.timeout_share)).append(hint, "dim"))
     if s.retried:
         row(rows, "retried", Text(plural(s.retried, "attempt")))
+    for note in s.notes:
+        row(rows, "warning", plain(note, "yellow"))
     for warning in s.warnings[:WARNING_ROWS]:
         text = plain(first_line(warning.text, 160), "yellow")
         text.append(f"   {plural(warning.episodes, 'episode')}, such as ", "dim")

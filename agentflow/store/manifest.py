@@ -71,6 +71,26 @@ class GitState(msgspec.Struct, frozen=True):
     dirty: bool
 
 
+class Forced(msgspec.Struct, frozen=True, kw_only=True):
+    """That a run was resumed although what decides its score had changed, and what it was until then.
+
+    Args:
+        at: Unix timestamp in seconds.
+        mixed: of what the run has episodes of two kinds since; empty where it has only lost items or samples.
+        changed: one line a difference, the old value -> the new one.
+        versions: until then, as in :class:`Manifest`; likewise the fields below. Of the data the ids are left out.
+    """
+
+    at: float
+    mixed: tuple[str, ...]
+    changed: tuple[str, ...]
+    versions: dict[str, str]
+    agent: AgentInfo
+    agent_kwargs: dict[str, Any]
+    rules: Rules
+    data: DataInfo
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """One run.
 
@@ -86,6 +106,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         cwd: the working directory, to which relative paths of the configuration and of the agent belong.
         git: None without git.
         format: version of the layout of the run directory.
+        forced: its resumes with ``--force`` after a change of what decides the score, in order.
     """
 
     run_id: str
@@ -99,6 +120,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str = ""
     git: GitState | None = None
     format: int = FORMAT
+    forced: tuple[Forced, ...] = ()
     rules: Rules
     data: DataInfo
 

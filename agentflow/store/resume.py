@@ -40,8 +40,13 @@ def owed(
         Episode(item_id, sample, attempt=0 if last is None else last.attempt + 1, seed=seed)
         for item_id in item_ids
         for sample in range(n_samples)
-        if (last := results.get((item_id, sample))) is None or not last.final or last.outcome in OWED
+        if (last := results.get((item_id, sample))) is None or not stays(last)
     ]
+
+
+def stays(last: EpisodeResult) -> bool:
+    """Whether a resume leaves an episode with this last line as it is."""
+    return last.final and last.outcome not in OWED
 
 
 def counted(results: Iterable[EpisodeResult], item_ids: Sequence[str], n_samples: int) -> list[EpisodeResult]:
@@ -81,6 +86,20 @@ def unlike(old: Manifest, new: Manifest) -> list[str]:
         One line a difference: what, the old value -> the new one.
     """
     return [*_agent(old, new), *_data(old.data, new.data), *_rules(old, new), *_graders(old, new)]
+
+
+def subjects(old: Manifest, new: Manifest) -> list[str]:
+    """What is :func:`unlike` in a few words each, for a sentence.
+
+    Without ``failed_reward``, by which the episodes of before are counted as well.
+    """
+    parts = (
+        ("the agent", _agent(old, new)),
+        ("the data", _data(old.data, new.data)),
+        ("the grader", _graders(old, new)),
+    )
+    rules = (line.partition(":")[0] for line in _rules(old, new))
+    return [*(name for name, lines in parts if any(lines)), *(name for name in rules if name != "failed_reward")]
 
 
 def _shrunk(old: Manifest, new: Manifest) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -65,8 +66,21 @@ class Status(msgspec.Struct, frozen=True):
 
 def write_status(run_dir: Path, status: Status) -> None:
     """Replace ``status.json``. No number of the run depends on it, so it is not made durable."""
+    _replace(run_dir, msgspec.json.format(msgspec.json.encode(status), indent=2) + b"\n")
+
+
+def keep_status(run_dir: Path) -> Callable[[], None]:
+    """Remember ``status.json`` as it is now; returns what puts it back. A file that cannot be read counts as none."""
+    try:
+        before = (run_dir / STATUS).read_bytes()
+    except OSError:
+        return lambda: (run_dir / STATUS).unlink(missing_ok=True)
+    return lambda: _replace(run_dir, before)
+
+
+def _replace(run_dir: Path, text: bytes) -> None:
     temporary = run_dir / f".{STATUS}.new"
-    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(status), indent=2) + b"\n")
+    temporary.write_bytes(text)
     os.replace(temporary, run_dir / STATUS)
 
 

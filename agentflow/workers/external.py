@@ -43,7 +43,8 @@ async def probe(
             apis = await _served_apis(session, root)
         except (aiohttp.ClientError, OSError, UnicodeError) as e:  # the last: no name of a host, http://a..b
             why = f"no answer within {timeout_s:g} s" if isinstance(e, TimeoutError) else _reason(e)
-            raise UsageError(f"The endpoint {root} cannot be reached ({why}): is it up, and is the URL right?") from e
+            by = "--base-url URL" if role == DEFAULT_ROLE else f"roles.{role}.base_url=URL"
+            raise UsageError(f"The endpoint {root} cannot be reached ({why}): is it up? {by} names another.") from e
     return WorkerInfo(name, root, served, api_key, apis, role, is_external=True)
 
 

@@ -201,7 +201,12 @@ def test_a_run_without_a_headline_among_its_metrics_stops_and_says_which_key_to_
     assert stopped.code == 1
     assert "reward_key" in stopped.err
     assert "Traceback" not in stopped.err
-    assert len(lines(run_dir(agentflow.cwd) / "episodes.jsonl")) < 10
+    where = run_dir(agentflow.cwd)
+    assert lines(where / "episodes.jsonl") == []
+    assert f"'agentflow resume {where.relative_to(agentflow.cwd)} rollout.reward_key=NAME" in stopped.err
+    resumed = agentflow("resume", str(where), "rollout.reward_key=accuracy")
+    assert resumed.code == 0, resumed.err
+    assert json.loads((where / "summary.json").read_text())["reward"]["mean"] == 1.0
     told = agentflow(*arguments, "trial_name=u", "rollout.reward_key=style")
     assert told.code == 0, told.err
     assert json.loads((run_dir(agentflow.cwd, "u") / "summary.json").read_text())["reward"]["mean"] == 0.5
@@ -221,7 +226,11 @@ def test_an_endpoint_that_dies_makes_lost_episodes_and_exit_code_3_and_a_resume_
     assert "bounds" in out
     outcomes = Counter(e["outcome"] for e in lines(where / "episodes.jsonl"))
     assert set(outcomes) == {"scored", "lost"}
-    done = agentflow("resume", str(where), f"base_url={endpoint}")
+    gone = agentflow("resume", str(where))
+    assert gone.code == 2
+    assert f"The endpoint {url} cannot be reached" in gone.err
+    assert "--base-url URL" in gone.err
+    done = agentflow("resume", str(where), "--base-url", endpoint)
     assert done.code == 0, done.err
     last = {e["item_id"]: e["outcome"] for e in lines(where / "episodes.jsonl")}
     assert Counter(last.values()) == {"scored": 40}
@@ -365,3 +374,10 @@ def test_after_a_forced_resume_with_other_data_only_the_items_of_the_run_count(
     for out in (forced.out, agentflow("show", where).out):
         assert "3 of 3 episodes are in the mean" in out
         assert "0.667" in out
+        assert "warning" in out
+        assert "resumed with --force after a change of the data" in out
+    later = agentflow("resume", where, "--n-samples", "2")
+    assert later.code == 0, later.err
+    assert "resumed with --force after a change of the data" in later.out
+    (kept,) = json.loads((run_dir(agentflow.cwd) / "run.json").read_text())["forced"]
+    assert any("row-0 -> row-1" in line for line in kept["changed"])

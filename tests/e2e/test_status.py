@@ -46,6 +46,22 @@ def test_a_run_that_was_played_has_ended_and_a_resume_ends_again(
     assert "; 3 of 3 episodes." in agentflow("status", RUN).out
 
 
+@pytest.mark.parametrize(
+    "change",
+    [["gconfig.temperature=0.2"], ["--n-samples", "2", "base_url=http://127.0.0.1:9"]],
+    ids=["other sampling", "no endpoint"],
+)
+def test_a_resume_that_is_refused_leaves_the_record_of_its_run_as_it_was(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile, change: list[str]
+) -> None:
+    assert agentflow(*arguments("Quick", rows(1), endpoint)).code == 0
+    run = agentflow.cwd / RUN
+    before = {file.name: file.read_bytes() for file in run.iterdir() if file.is_file()}
+    assert agentflow("resume", RUN, *change).code == 2
+    assert {file.name: file.read_bytes() for file in run.iterdir() if file.is_file()} == before
+    assert re.fullmatch(rf"Ended at {WHEN}; 1 of 1 episode\.\n", agentflow("status", RUN).out)
+
+
 def test_a_run_that_was_interrupted_says_by_whom(agentflow: CommandLine, endpoint: str, rows: RowsFile) -> None:
     process = some_results(agentflow, rows(60), endpoint)
     process.send_signal(signal.SIGINT)

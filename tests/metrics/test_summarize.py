@@ -211,11 +211,13 @@ def test_warnings_are_counted_once_an_episode():
     assert [(w.text, w.episodes, w.example) for w in s.warnings] == [("no call", 2, "a/0")]
 
 
-def test_elapsed_time_is_from_the_first_start_to_the_last_end():
-    s = summarize(
-        [ended("a", 0, 1.0, started_at=100.0, wall_s=5.0), ended("b", 0, 1.0, started_at=102.0, wall_s=9.0)], Scoring()
-    )
-    assert s.elapsed_s == 11.0
+def test_elapsed_time_is_that_in_which_something_played_and_a_pause_before_a_resume_is_none_of_it():
+    first = [ended("a", 0, 1.0, started_at=100.0, wall_s=5.0), ended("b", 0, 1.0, started_at=102.0, wall_s=9.0)]
+    assert summarize(first, Scoring()).elapsed_s == 11.0
+    resumed = ended("c", 0, 1.0, started_at=100.0 + 86400.0, wall_s=4.0)
+    never_started = ended("d", 0, outcome=Outcome.LOST, kind=Kind.UNREACHABLE)
+    assert summarize([resumed, never_started, *first], Scoring()).elapsed_s == 15.0
+    assert summarize([never_started], Scoring()).elapsed_s is None
 
 
 @pytest.mark.parametrize("reward", [None, float("nan"), float("inf")])

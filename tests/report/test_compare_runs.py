@@ -11,7 +11,7 @@ from agentflow.channel.messages import AgentInfo
 from agentflow.episode import EpisodeResult, Outcome
 from agentflow.errors import NotARunError, StoreError
 from agentflow.report import compare_runs
-from agentflow.store import DataInfo, Manifest, Rules
+from agentflow.store import DataInfo, Manifest, Rules, forced, read_manifest
 from agentflow.store.files import EPISODES
 from agentflow.store.manifest import write_manifest
 
@@ -31,6 +31,15 @@ def stored(folder: Path, rewards: dict[str, float], ids: tuple[str, ...] = (), *
     results = [EpisodeResult(item, 0, 0, Outcome.SCORED, reward=reward) for item, reward in rewards.items()]
     (folder / EPISODES).write_bytes(b"".join(msgspec.json.encode(r) + b"\n" for r in results))
     return folder
+
+
+def test_a_run_that_mixes_two_versions_says_so(tmp_path, printed):
+    a, b = (stored(tmp_path / name, {"p": 1.0}, model="small") for name in "ab")
+    old = read_manifest(b)
+    new = msgspec.structs.replace(old, agent=AgentInfo("MathAgent", True, {"agent.py": "0"}))
+    write_manifest(b, msgspec.structs.replace(new, forced=(forced(old, new, 1.0),)))
+    text = printed(compare_runs, a, b, width=140)
+    assert text.count("resumed with --force after a change of the agent: its numbers may mix two versions") == 1
 
 
 def test_the_difference_is_paired_and_what_else_differs_is_said(tmp_path, printed):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.episode import Episode, EpisodeResult, Outcome
-from agentflow.store import counted, differences, owed, read_manifest
+from agentflow.store import counted, differences, owed, read_manifest, stays
 from agentflow.store.manifest import render
 from agentflow.store.reader import latest
 
@@ -40,6 +40,13 @@ def test_a_resume_owes_what_is_missing_lost_cancelled_or_between_two_tries():
         Episode("again", 0, 2, 7),
         Episode("missing", 0, 0, 7),
     ]
+
+
+def test_what_is_not_owed_stays():
+    assert stays(ended("scored"))
+    assert stays(ended("failed", outcome=Outcome.FAILED))
+    assert not stays(ended("lost", outcome=Outcome.LOST))
+    assert not stays(ended("again", outcome=Outcome.FAILED, final=False))
 
 
 def test_more_samples_and_more_items_are_owed_when_a_run_grows():

@@ -96,8 +96,11 @@ async def test_an_endpoint_that_is_not_there_is_one_sentence() -> None:
         s.bind(("127.0.0.1", 0))
         with pytest.raises(
             UsageError, match=r"The endpoint http://127\.0\.0\.1:\d+ cannot be reached \(Connection refused\): is it up"
-        ):
+        ) as raised:
             await probe(f"http://127.0.0.1:{s.getsockname()[1]}", "", None, TIMEOUT_S)
+        assert "--base-url URL names another" in str(raised.value)
+        with pytest.raises(UsageError, match=r"roles\.judge\.base_url=URL names another"):
+            await probe(f"http://127.0.0.1:{s.getsockname()[1]}", "", None, TIMEOUT_S, role="judge")
 
 
 async def test_a_host_whose_name_is_none_is_one_sentence() -> None:

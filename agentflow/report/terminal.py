@@ -20,6 +20,7 @@ from agentflow.report.text import clock, count, first_line, number, percent, pla
 
 GROUP_ROWS = 20  # of a breakdown column; where there is more, the table says so, and summary.json has it all
 WARNING_ROWS = 5
+WARNING_CHARACTERS = 300
 ERROR_CHARACTERS = 300  # of what failed episodes say
 OWN_ROWS = 40  # numbers of the user's own functions, of items and of the run each
 STYLES = {
@@ -134,7 +135,7 @@ def _outcomes(rows: Table, s: Summary) -> None:
     if s.retried:
         row(rows, "retried", Text(plural(s.retried, "attempt")))
     for warning in s.warnings[:WARNING_ROWS]:
-        text = plain(first_line(warning.text, 160), "yellow")
+        text = plain(first_line(warning.text, WARNING_CHARACTERS), "yellow")
         text.append(f"   {plural(warning.episodes, 'episode')}, such as ", "dim")
         row(rows, "warning", text.append_text(plain(warning.example, "dim")))
     if len(s.warnings) > WARNING_ROWS:

@@ -27,6 +27,7 @@ def test_a_run_prints_its_table_and_leaves_every_file_it_promises(
         "run", f"{AGENTS}:Quick", "--data", str(data), "--n-samples", "2", "--base-url", endpoint, "trial_name=t"
     )
     assert done.code == 0, done.err
+    assert "The columns id, question, answer, reward match no recipe" in done.out
     assert "12 of 12 episodes are in the mean" in done.out
     assert "0.500" in done.out
     where = run_dir(agentflow.cwd)

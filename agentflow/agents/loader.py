@@ -5,7 +5,8 @@ Which object of a file is taken when only the file is named (``agent.py``, ``pkg
 1. the classes *defined* in it (imported ones do not count) that are public and have a ``run`` method;
 2. if there is none: the public functions defined in it that are called ``run`` or ``run_...``.
 
-Exactly one candidate is taken; with several the error lists them.
+Exactly one candidate is taken; with several the error lists them. A function with another name has to be named
+(``agent.py:function``); where nothing can be taken, the error names those that could be meant.
 
 What a name may lead to: a class (constructed with ``kwargs`` for every episode), an instance with a ``run`` method
 (pickled once, unpickled for every episode, so that no state passes between episodes), or a function (``kwargs`` are
@@ -17,7 +18,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -27,7 +28,7 @@ import cloudpickle
 
 from agentflow.agents import attributes
 from agentflow.agents.adapter import OFFERED, takes
-from agentflow.agents.importing import Found, ImportRefusedError, attribute, find, near
+from agentflow.agents.importing import SHOWN_NAMES, Found, ImportRefusedError, attribute, find, near
 from agentflow.agents.sources import fingerprint, where
 from agentflow.channel.messages import AgentInfo, AgentSpec
 from agentflow.errors import AgentLoadError, UsageError
@@ -147,13 +148,35 @@ def _only_candidate(found: Found) -> object:
         return next(iter(agents.values()))
     if agents:
         listed = ", ".join(f"{found.source}:{n}" for n in agents)
-        raise AgentLoadError(f"{found.source} has several agents; name one of them: {listed}.")
+        functions = _functions(own, found.source, agents)
+        others = f"; or a function: {', '.join(functions)}" if functions else ""
+        raise AgentLoadError(f"{found.source} has several agents; name one of them: {listed}{others}.")
     for name, workflow in classes.items():
         _refuse_workflow(workflow, f"{found.source}:{name}")
     hint = f"; its classes are {', '.join(classes)}" if classes else ""
+    if functions := _functions(own, found.source):
+        hint += f"; if a function is the agent, write {' or '.join(functions)}"
     raise AgentLoadError(
         f"{found.source} defines no class with a 'run' method and no function called 'run' or 'run_...'{hint}."
     )
+
+
+def _functions(own: Mapping[str, object], source: str, taken: Collection[str] = ()) -> list[str]:
+    """How to name the functions of a file that could be played, a few of them; if some are async, only those."""
+    could = {
+        n: v for n, v in own.items() if inspect.isfunction(v) and not n.startswith("_") and n not in taken and _fits(v)
+    }
+    waiting = [n for n, v in could.items() if _is_async(v)]
+    return [f"{source}:{n}" for n in waiting or could][:SHOWN_NAMES]
+
+
+def _fits(function: Run) -> bool:
+    """It takes the data, and beside it only what ``run`` is offered."""
+    try:
+        inspect.signature(function).bind({}, **dict.fromkeys(takes(function)))
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _refuse_workflow(target: object, label: str) -> None:

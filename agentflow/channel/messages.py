@@ -102,6 +102,7 @@ class RunnerSettings(msgspec.Struct, frozen=True):
 
     run_seed: int = 1
     roles: dict[str, RoleSettings] = {}
+    model_names: tuple[str, ...] = ()  # of the model under test, as its user writes them
     concurrency: int = 64  # most episodes at once in this runner; sizes its pools
     worker_calls: int = 64  # most calls in flight from this runner to one worker
     episode_timeout_s: float | None = 3600.0  # None (inline): no timeout

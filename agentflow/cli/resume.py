@@ -34,7 +34,7 @@ def command(run_dir: Path, overrides: tuple[str, ...], force: bool, **options: A
     from agentflow.cli import foreground
     from agentflow.config import load_config
     from agentflow.config.secrets import remove_marks
-    from agentflow.controller.options import overrides_of
+    from agentflow.controller.options import flags_of, overrides_of
     from agentflow.errors import UsageError
     from agentflow.store import read_manifest
 
@@ -46,7 +46,9 @@ def command(run_dir: Path, overrides: tuple[str, ...], force: bool, **options: A
         )
     if options["max_concurrent"] is not None and options["max_concurrent"].isdecimal():
         options["max_concurrent"] = int(options["max_concurrent"])
-    settings, notes = load_config(None, [*overrides_of(options), *overrides], base=manifest.config)
+    settings, notes = load_config(
+        None, [*overrides_of(options), *overrides], base=manifest.config, options=flags_of(options)
+    )
     kwargs, secret = remove_marks(manifest.agent_kwargs)
     for name in secret:
         if name.partition(".")[0] not in settings.agent_kwargs:

@@ -70,7 +70,7 @@ def command(
     """
     from agentflow.cli import foreground
     from agentflow.config import load_config
-    from agentflow.controller.options import overrides_of
+    from agentflow.controller.options import flags_of, overrides_of
     from agentflow.workflows.ready_made import is_ready_made, path_of
 
     first = arguments[0] if arguments else ""
@@ -84,7 +84,9 @@ def command(
     if options["max_concurrent"] is not None and options["max_concurrent"].isdecimal():
         options["max_concurrent"] = int(options["max_concurrent"])
     settings, notes = load_config(
-        config, [*overrides_of({**options, "runners": "inline" if inline else None}), *overrides]
+        config,
+        [*overrides_of({**options, "runners": "inline" if inline else None}), *overrides],
+        options=flags_of(options),
     )
     # Absolute paths: a resume from another directory finds them again.
     agent = agent and path_of(agent)

@@ -26,9 +26,9 @@ def command(overrides: tuple[str, ...], config: Path | None, **options: Any) -> 
     import anyio
 
     from agentflow.config import load_config
-    from agentflow.controller.options import overrides_of
+    from agentflow.controller.options import flags_of, overrides_of
 
-    settings, notes = load_config(config, [*overrides_of(options), *overrides])
+    settings, notes = load_config(config, [*overrides_of(options), *overrides], options=flags_of(options))
     for note in notes:
         click.echo(note)
     return anyio.run(_serve, settings)

@@ -25,11 +25,19 @@ def place_of(key: str, places: Mapping[str, str]) -> str:
     return ""
 
 
-def sentence(error: ValidationError, where: Callable[[str], str], data: Mapping[str, Any]) -> str:
+def named(key: str, where: Callable[[str], str], options: Mapping[str, str]) -> str:
+    """The key and its place; where the user gave it by an option, that option and the key."""
+    option = place_of(key, options)
+    return f"{option} ({key})" if option else f"{key}{where(key)}"
+
+
+def sentence(
+    error: ValidationError, where: Callable[[str], str], data: Mapping[str, Any], options: Mapping[str, str]
+) -> str:
     """The first complaint in full, and the keys of further ones."""
     details = error.errors(include_url=False, include_input=False)
     first, *others = [(_key(d), d) for d in details]
-    text = _one(first[0], first[1], where, data)
+    text = _one(first[0], first[1], where, data, options)
     further = sorted({key for key, _ in others if key and key != first[0]})
     return f"{text} Also wrong: {', '.join(further)}." if further else text
 
@@ -38,13 +46,15 @@ def _key(detail: ErrorDetails) -> str:
     return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in detail["loc"]).removeprefix(".")
 
 
-def _one(key: str, detail: ErrorDetails, where: Callable[[str], str], data: Mapping[str, Any]) -> str:
+def _one(
+    key: str, detail: ErrorDetails, where: Callable[[str], str], data: Mapping[str, Any], options: Mapping[str, str]
+) -> str:
     if not key:
         return f"{_rule(detail)}."
     if detail["type"] == "extra_forbidden":
         return f"Unknown key '{key}'{where(key)}: {advice(key, _siblings(key))}"
     value = _shown(detail["loc"], data)
-    return f"{key}{where(key)} {_rule(detail)}{value}."
+    return f"{named(key, where, options)} {_rule(detail)}{value}."
 
 
 def _rule(detail: ErrorDetails) -> str:

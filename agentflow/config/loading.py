@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +21,18 @@ COMMAND_LINE = "on the command line"
 
 
 def load_config(
-    path: Path | None, overrides: Sequence[str] = (), *, base: Mapping[str, Any] | None = None
+    path: Path | None,
+    overrides: Sequence[str] = (),
+    *,
+    base: Mapping[str, Any] | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> tuple[Config, list[str]]:
     """Load the configuration of a run.
 
     Args:
         path: a YAML file, of ours or of AReaL's; None: defaults only.
         overrides: ``key=value``, the strongest; Hydra's ``+key=value`` is taken as well.
+        options: of the keys among ``overrides`` that the user gave by another name: that name, for messages.
         base: the weakest: what :meth:`Config.public` gave, from a run's manifest.
 
     Returns:
@@ -61,12 +66,15 @@ def load_config(
         place = complaints.place_of(key, places)
         return f" {place}" if place == COMMAND_LINE else f" in {place}" if place else ""
 
+    keys = [o.key for o in given]
+    typed = {key: name for key, name in (options or {}).items() if keys.count(key) == 1}  # else key=value wins
+
     reading = TreeReader(tree, where, texts).read()
     notes += _choose_data(reading.data)
     notes += _choose_generation(reading.data, said)
     notes += _choose_workers(reading, source.places, said)
     notes += _aside(reading)
-    config = _validated(reading.data, where)
+    config = _validated(reading.data, where, typed)
     return config, [*notes, *_remarks(config)]
 
 
@@ -156,13 +164,14 @@ def _grouped(keys: Iterable[str]) -> str:
     return ", ".join(parts)
 
 
-def _validated(data: dict[str, Any], where: Any) -> Config:
+def _validated(data: dict[str, Any], where: Callable[[str], str], options: Mapping[str, str]) -> Config:
     try:
         return Config.model_validate(data)
     except AllocationError as error:
-        raise AllocationError(f"rollout.backend{where('rollout.backend')}: {masked(str(error))}") from None
+        name = complaints.named("rollout.backend", where, options)
+        raise AllocationError(f"{name}: {masked(str(error))}") from None
     except ValidationError as error:
-        raise ConfigError(complaints.sentence(error, where, data)) from None
+        raise ConfigError(complaints.sentence(error, where, data, options)) from None
 
 
 def _remarks(config: Config) -> list[str]:

@@ -21,6 +21,7 @@ from agentflow.errors import ConfigError
 
 _KEY = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+|\[\d+\])*")
 _NOT_A_NUMBER = re.compile(r"[-+]?0\d+|\d+(?::\d+)+")  # YAML 1.1 reads 010 as 8 and 1:30 as 90; nobody means that
+OPTIONS = {"data": "--data FILE", "tools": "--tools FILE.py", "config": "--config FILE.yaml"}  # that are no keys
 _NULL = ("", "~", "null", "Null", "NULL")
 
 
@@ -105,6 +106,8 @@ def check_known(override: Override, tree: DictConfig) -> None:
         ours = fields(section) if section else {}
         known = {*ours, *(areal or {})}
         path = f"{path}.{name}" if path else name
+        if path in OPTIONS and name not in known:
+            raise ConfigError(f"'{path}' is no key but an option: give {OPTIONS[path]}.")
         if name not in known:
             raise ConfigError(f"Unknown key '{path}' on the command line: {advice(path, known)}")
         one = ours.get(name)

@@ -19,7 +19,7 @@ from agentflow.channel.messages import AgentInfo, AgentSpec
 from agentflow.config import Config, load_config
 from agentflow.controller.background import background
 from agentflow.controller.controller import Controller
-from agentflow.controller.items import Data, check_group_by, check_roles, open_items, work_of
+from agentflow.controller.items import Data, check_group_by, check_roles, open_items, unmatched_note, work_of
 from agentflow.controller.launch import run_directory
 from agentflow.controller.manifest import manifest_of
 from agentflow.controller.options import overrides_of
@@ -197,6 +197,8 @@ async def _play(
         again = {(episode.item_id, episode.sample_index) for episode in debt}
         stored = counted(controller.store.results.values(), dataset.ids, config.n_samples)
         earlier = tuple(r for r in stored if (r.item_id, r.sample_index) not in again)
+        if begun is None and (note := unmatched_note(dataset, info)):
+            watcher.on_message(note)
         watcher.on_plan(Plan(controller.run_dir, info, dataset, config.n_samples, len(debt), earlier))
         controller.play(work_of(debt, dataset, key, columns))
         async with background() as tasks:

@@ -15,7 +15,7 @@ from agentflow.config import Config
 from agentflow.controller.board import Work
 from agentflow.controller.controller import Controller
 from agentflow.controller.manifest import configured_source
-from agentflow.datasets import Dataset, is_function, open_dataset, rows_dataset
+from agentflow.datasets import PYTHON, Dataset, is_function, open_dataset, rows_dataset
 from agentflow.episode import Episode
 from agentflow.errors import UsageError
 
@@ -68,6 +68,23 @@ def work_of(debt: Iterable[Episode], dataset: Dataset, key: str, columns: Sequen
             row = dataset.raw(position)
             groups = {name: str(row[name]) for name in columns if row.get(name) is not None}
         yield Work(episode, lambda i=position: dataset.item(i).data, key, groups=groups)  # type: ignore[misc]
+
+
+def unmatched_note(dataset: Dataset, info: AgentInfo) -> str:
+    """A sentence for who gives a file whose columns no recipe knows, else nothing.
+
+    Rows of a function or from Python, and those that the agent names itself, are made for it: they need no recipe.
+    """
+    is_made_for_it = is_function(dataset.source) or dataset.source in (PYTHON, info.dataset)
+    if dataset.recipe != "none" or is_made_for_it or not len(dataset):
+        return ""
+    row = dataset.raw(0)
+    if "messages" in row:
+        return ""
+    return (
+        f"The columns {', '.join(row) or '(none)'} match no recipe, so run() gets the row as it is; "
+        "--prompt-column and --answer-column make messages of them."
+    )
 
 
 def check_group_by(columns: Sequence[str], row: Mapping[str, Any], source: str) -> None:

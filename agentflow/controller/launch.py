@@ -23,7 +23,7 @@ from agentflow.controller.control import LOOPBACK
 from agentflow.episode import DEFAULT_ROLE
 from agentflow.errors import ConfigError
 from agentflow.schedulers.base import Job, Resources
-from agentflow.workers.smollm2 import embedded_model
+from agentflow.workers.smollm2 import FILE_NAME, embedded_model
 
 CPUS_A_GPU = 4  # an engine's processes: scheduler, tokenizer, HTTP server, and one to drive the GPU
 EPISODES_A_RUNNER = 32  # an SDK costs 5 to 15 ms of CPU a call: more episodes than this keep a core busy
@@ -66,6 +66,7 @@ def runner_settings(config: Config) -> RunnerSettings:
     return RunnerSettings(
         run_seed=config.seed,
         roles=roles,
+        model_names=_names_of_model(config),
         concurrency=1 if inline else most,
         worker_calls=math.ceil(rollout.worker_calls / max(1, runner_count(config))),
         episode_timeout_s=None if inline else rollout.episode_timeout,
@@ -77,6 +78,13 @@ def runner_settings(config: Config) -> RunnerSettings:
         reward_key=rollout.reward_key,
         passed_env=rollout.pass_env,
     )
+
+
+def _names_of_model(config: Config) -> tuple[str, ...]:
+    """The checkpoint, its last part, and that without ``.gguf``: an agent that asks for one of these means it."""
+    model = config.checkpoint or ("" if config.base_url else FILE_NAME)
+    last = Path(model).name
+    return tuple(dict.fromkeys(name for name in (model, last, last.removesuffix(".gguf")) if name))
 
 
 def model_of(config: Config, workers: Allocation) -> str:

@@ -43,6 +43,11 @@ def overrides_of(options: Mapping[str, Any]) -> list[str]:
     return [f"{KEYS[name]}={_json(name, value)}" for name, value in given.items()]
 
 
+def flags_of(options: Mapping[str, Any]) -> dict[str, str]:
+    """How the command line spells the options that are set, by the keys that they stand for."""
+    return {KEYS[name]: f"--{name.replace('_', '-')}" for name, value in options.items() if value not in (None, ())}
+
+
 def _json(name: str, value: object) -> str:
     try:
         return json.dumps(value)

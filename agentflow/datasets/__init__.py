@@ -15,7 +15,9 @@ from agentflow.datasets.memory import pack_rows
 from agentflow.datasets.selection import Options, select
 from agentflow.errors import DataError
 
-__all__ = ["Dataset", "is_function", "open_dataset", "preview", "rows_dataset"]
+__all__ = ["PYTHON", "Dataset", "is_function", "open_dataset", "preview", "rows_dataset"]
+
+PYTHON = "python"  # the source of rows that were given as objects
 
 _FUNCTION = re.compile(r"(?:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*|.+\.py):[A-Za-z_]\w*")
 
@@ -68,7 +70,7 @@ def open_dataset(
 def rows_dataset(
     rows: Iterable[Mapping[str, Any]],
     *,
-    source: str = "python",
+    source: str = PYTHON,
     limit: int | None = None,
     shuffle: bool = False,
     seed: int = 1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agentflow.episode import DEFAULT_ROLE
+from agentflow.episode import DEFAULT_ROLE, Outcome
 from agentflow.metrics.interval import ItemMean
 from agentflow.metrics.summary import Percentiles, RoleUse, Summary
 
@@ -58,7 +58,8 @@ def _pairs(s: Summary) -> Pairs:
     yield "episodes/retried", s.retried
     yield "episodes/timeout_share", s.timeout_share
     for kind in s.kinds:
-        yield f"{kind.outcome}/{kind.kind or 'unknown'}", kind.episodes
+        if kind.outcome != Outcome.REJECTED:  # that number is episodes/rejected already
+            yield f"{kind.outcome}/{kind.kind or 'unknown'}", kind.episodes
     for name, estimates in (("pass@", s.pass_at), ("pass^", s.pass_hat), ("best@", s.best_of)):
         for one in estimates:
             yield f"{name}{one.k}", one.value

@@ -17,6 +17,7 @@ from agentflow.metrics.usage import covered_s, role_uses, worker_use
 
 COUNTED = frozenset({Outcome.SCORED, Outcome.FAILED})
 TIMEOUTS = frozenset({Kind.TIMEOUT, Kind.CALL_TIMEOUT})
+ALL_REJECTED = "run() returned None in all of them; is a return missing?"
 
 K = TypeVar("K", bound=Hashable)
 Values = dict[str, list[float]]  # by item id
@@ -132,15 +133,17 @@ def _passing(passes: list[list[float]], n_samples: int, estimate: Callable[[int,
     return over_items(passes, n_samples, lambda one, k: estimate(len(one), int(sum(one)), k))
 
 
-def _kinds(ended: Iterable[EpisodeResult]) -> list[KindCount]:
+def _kinds(ended: Sequence[EpisodeResult]) -> list[KindCount]:
     without_number = (Outcome.FAILED, Outcome.LOST)
+    is_score_missing = not any(r.outcome is Outcome.SCORED for r in ended)
     of_kind: defaultdict[tuple[Outcome, Kind | None], list[EpisodeResult]] = defaultdict(list)
     for r in ended:
-        if r.outcome in without_number:
+        if r.outcome in without_number or (r.outcome is Outcome.REJECTED and is_score_missing):
             of_kind[r.outcome, r.kind].append(r)
     kinds = []
     for (outcome, kind), results in of_kind.items():
-        error, (alike, example) = _count((r.error.strip().partition("\n")[0], r.id) for r in results)[0]
+        said = ALL_REJECTED if outcome is Outcome.REJECTED else ""
+        error, (alike, example) = _count((said or r.error.strip().partition("\n")[0], r.id) for r in results)[0]
         kinds.append(KindCount(outcome, kind, len(results), error, alike, example))
     return sorted(kinds, key=lambda k: -k.episodes)
 

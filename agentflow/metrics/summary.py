@@ -31,7 +31,7 @@ class Scoring:
 
 
 class KindCount(msgspec.Struct, frozen=True):
-    """Episodes that failed or were lost for one reason.
+    """Episodes that failed or were lost for one reason, or were rejected.
 
     Args:
         error: what most of them say, of each its first line.
@@ -138,7 +138,7 @@ class Summary(msgspec.Struct, frozen=True):
         counts: final episodes by outcome; every outcome is there.
         missing: expected episodes without a final result.
         retried: attempts that were superseded by a later one (attempts are numbered); they count nowhere else.
-        kinds: reasons of failed and lost episodes, most frequent first.
+        kinds: reasons of failed and lost episodes, most frequent first; rejected ones too where none was scored.
         timeout_share: of the counted episodes, those that ran out of time (they depend on the hardware).
         binary: all rewards are 0 or 1; then ``pass_at`` and ``pass_hat`` are there, else ``best_of``.
         metrics: named metrics, over the scored episodes that have them.

@@ -33,6 +33,7 @@ SPEAKERS = {
     "tool call": "magenta",
     "tool result": "blue",
     "error": "red",
+    "note": "yellow",
 }
 
 
@@ -105,7 +106,7 @@ def show_episode(run_dir: Path, episode_id: str, console: Console | None = None)
         if call.error and not any(part.speaker == "error" for part in replied):
             _print_part(console, Part("error", call.error))
         if call.truncated:
-            _print_part(console, Part("error", "The reply was cut off at its token limit."))
+            _print_part(console, Part("note", "The reply was cut off at its token limit."))
         earlier.append([*asked, *replied])
     if not result.calls:
         console.print(Padding(Text("This episode made no call.", "yellow"), (1, 0, 0, 2), expand=False))

@@ -13,13 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from agentflow.episode import DEFAULT_ROLE, Outcome
-from agentflow.metrics import PASS_HAT, AtK, ItemMean, OwnMetrics, Percentiles, RoleUse, Summary, WorkerUse
+from agentflow.metrics import PASS_HAT, AtK, ItemMean, KindCount, OwnMetrics, Percentiles, RoleUse, Summary, WorkerUse
 from agentflow.report.output import Output
 from agentflow.report.rows import columns, interval_text, mean_text, named_rows, row
 from agentflow.report.text import clock, count, first_line, number, percent, plain, plural, seconds
 
 GROUP_ROWS = 20  # of a breakdown column; where there is more, the table says so, and summary.json has it all
 WARNING_ROWS = 5
+WARNING_CHARACTERS = 300
 ERROR_CHARACTERS = 300  # of what failed episodes say
 OWN_ROWS = 40  # numbers of the user's own functions, of items and of the run each
 STYLES = {
@@ -118,7 +119,7 @@ def _over(one: AtK) -> str:
 def _outcomes(rows: Table, s: Summary) -> None:
     parts = [Text(f"{count(n)} {name}", STYLES[Outcome(name)]) for name, n in s.counts.items() if n]
     row(rows, "episodes", Text("   ").join(parts) if parts else Text("none has ended", "dim"))
-    names = [f"{kind.outcome}: {kind.kind.value if kind.kind else 'no reason given'}" for kind in s.kinds]
+    names = [_kind_name(kind) for kind in s.kinds]
     widths = max(map(len, names), default=0), max((len(count(kind.episodes)) for kind in s.kinds), default=0)
     if s.counts[Outcome.FAILED] and not s.counts[Outcome.SCORED]:
         row(rows, "", Text("No episode was scored: is it the agent, or what it was given?", "bold yellow"))
@@ -136,12 +137,18 @@ def _outcomes(rows: Table, s: Summary) -> None:
     for note in s.notes:
         row(rows, "warning", plain(note, "yellow"))
     for warning in s.warnings[:WARNING_ROWS]:
-        text = plain(first_line(warning.text, 160), "yellow")
+        text = plain(first_line(warning.text, WARNING_CHARACTERS), "yellow")
         text.append(f"   {plural(warning.episodes, 'episode')}, such as ", "dim")
         row(rows, "warning", text.append_text(plain(warning.example, "dim")))
     if len(s.warnings) > WARNING_ROWS:
         row(rows, "", Text(f"{plural(len(s.warnings) - WARNING_ROWS, 'more kind')} of warnings in summary.json", "dim"))
     rows.add_row()
+
+
+def _kind_name(kind: KindCount) -> str:
+    if kind.outcome is Outcome.REJECTED:
+        return kind.outcome.value
+    return f"{kind.outcome}: {kind.kind.value if kind.kind else 'no reason given'}"
 
 
 def _at_k(rows: Table, s: Summary) -> None:

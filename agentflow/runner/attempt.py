@@ -80,7 +80,7 @@ class Attempt:
         if door is not None and door.verdict is not None and ending.outcome is not Outcome.CANCELLED:
             ending = Ending(door.verdict.outcome, door.verdict.kind, error=door.verdict.message)
         calls = tuple(door.calls) if door is not None else ()
-        warnings = list(self.warnings)
+        warnings = [*self.warnings, *(door.warnings if door is not None else ())]
         if ending.outcome is Outcome.SCORED and not calls:
             warnings.append(
                 "Scored without a single call to a model: does the agent use base_url, or the http_client it is given?"

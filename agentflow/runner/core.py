@@ -23,7 +23,7 @@ class Core:
     def __init__(self, settings: RunnerSettings, notify: Callable[[Message], None]) -> None:
         self.settings = settings
         self.notify = notify
-        self.table = WorkerTable(settings.worker_calls, settings.roles)
+        self.table = WorkerTable(settings.worker_calls, settings.roles, settings.model_names)
         self.connections = ConnectionsByLoop(settings.concurrency, settings.http_client)
         self.budget = Budget(settings.request_retries, settings.retry_window_s, settings.request_timeout_s)
         self._fills: dict[tuple[str, Dialect], tuple[Fill, ...]] = {}

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from agentflow.runner.transport import Headers
 
 
+MOST_UNKNOWN_MODELS = 3  # names come from agents: warn of a few, not of whatever they make up
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """The infrastructure has decided the episode, whatever ``run()`` returns afterwards.
 
@@ -77,6 +80,7 @@ class EpisodeDoor:
         self.closed = False
         self.verdict: Verdict | None = None
         self.hint: Kind | None = None
+        self._unknown_models: dict[str, None] = {}
 
     # --- for the agent --------------------------------------------------------------------------------------------
 
@@ -120,6 +124,17 @@ class EpisodeDoor:
         """All calls that are over, in order of their start."""
         return self.recorder.calls
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What its user should know of the calls, a sentence each."""
+        with self._lock:
+            names = tuple(self._unknown_models)
+        return tuple(
+            f"Calls asked for the model {name} and were answered by the default workers; declare "
+            "roles = (...) to count them apart, or set roles.NAME.base_url to send them elsewhere."
+            for name in names
+        )
+
     def trace(self) -> Iterator[bytes]:
         """Chunks of at most ``MAX_CHUNK_BYTES``; joined they are whole JSON lines, one a call."""
         return self.recorder.trace()
@@ -150,6 +165,12 @@ class EpisodeDoor:
             occurrence = self._occurrences[body]
             self._occurrences[body] += 1
         return seed(self.episode.seed, self.episode.item_id, self.episode.sample_index, body, occurrence)
+
+    def asked_unknown(self, model: str) -> None:
+        """A call asked for a model that nobody serves or has named; the default role plays it."""
+        with self._lock:
+            if len(self._unknown_models) < MOST_UNKNOWN_MODELS:
+                self._unknown_models[model[:80]] = None
 
     def decide(self, outcome: Outcome, kind: Kind, message: str) -> None:
         """Set the verdict; the first one stays."""

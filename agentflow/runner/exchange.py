@@ -17,6 +17,7 @@ import msgspec
 
 from agentflow.channel.messages import Backpressure, WorkerSuspect
 from agentflow.episode import Kind, Outcome
+from agentflow.errors import system_reason
 from agentflow.runner.ask import Ask, AskError, Wire, reply_headers
 from agentflow.runner.clock import Clock, EpisodeOverError, WorkerLeftError
 from agentflow.runner.dialect import Dialect, error_body, error_message
@@ -234,7 +235,7 @@ class Exchange:
 
     def _unreachable(self, endpoint: Endpoint, e: Exception) -> Failed:
         info = endpoint.info
-        error = f"{info.name} could not be reached: {type(e).__name__}: {e}"
+        error = f"{info.name} could not be reached: {_reason(e)}"
         self._core.notify(WorkerSuspect(info.name, info.generation, error))
         return Failed(Failure.TRANSPORT, error)
 
@@ -292,6 +293,14 @@ class Exchange:
     def _end(self) -> None:
         if not self.clock.end_episode() and self._stream is not None:
             self._stream.abandon()
+
+
+def _reason(e: Exception) -> str:
+    # aiohttp's own sentence for a failed connect says "ssl:default" also where no TLS was asked for.
+    if isinstance(e, aiohttp.ClientConnectorError) and not isinstance(e, aiohttp.ClientSSLError):
+        said = system_reason(e.os_error)
+        return f"{said[:1].lower()}{said[1:]} at {e.host}:{e.port}"
+    return f"{type(e).__name__}: {e}"
 
 
 def _shown(body: bytes, limit: int = 60) -> str:

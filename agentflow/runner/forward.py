@@ -36,6 +36,8 @@ async def forward(
         return json_reply(200, models(core.table.snapshot.served_names()))
     ask = Ask(method, at, request_headers(headers), body)
     ask.role, ask.workers = core.table.addressee(ask.model, door.roles)
+    if ask.model and not core.table.is_known(ask.model, door.roles):
+        door.asked_unknown(ask.model)
     if at.dialect is Dialect.RESPONSES and ask.fields is not None:
         try:
             ask.fields = door.responses.expand(ask.fields)

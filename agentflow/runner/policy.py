@@ -97,7 +97,8 @@ class Retry:
             return Again(self._backoff(0)) if self._internal == 1 else PassOn()
         self._transport += 1
         if self._transport > self._budget.retries:
-            return GiveUp(f"{self._transport} tries failed (rollout.request_retries is {self._budget.retries})")
+            tries = "1 try" if self._transport == 1 else f"{self._transport} tries"
+            return GiveUp(f"{tries} failed (rollout.request_retries is {self._budget.retries})")
         wait = self._backoff(self._transport - 1)
         if wait > self.outage_left_s:
             return GiveUp(f"no worker answered within {self._budget.window_s:g} s of waiting")

@@ -97,13 +97,16 @@ class Snapshot:
 class WorkerTable:
     """Holds the latest :class:`Snapshot` and wakes who waits for the next."""
 
-    def __init__(self, calls_per_worker: int, roles: Mapping[str, RoleSettings]) -> None:
+    def __init__(
+        self, calls_per_worker: int, roles: Mapping[str, RoleSettings], model_names: Collection[str] = ()
+    ) -> None:
         self._calls = calls_per_worker
         self._lock = threading.Lock()
         self._waiting: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = {}
         self.snapshot = Snapshot({})
         self.secrets: tuple[bytes, ...] = ()  # the workers' keys, for who writes texts down
         self._configured = _configured(roles)
+        self._model_names = frozenset((DEFAULT_ROLE, *model_names))
         self._served: dict[str, Addressee] = {}
 
     def set(self, workers: Sequence[WorkerInfo]) -> None:
@@ -141,6 +144,10 @@ class WorkerTable:
         if found is None and model in declared:
             found = Addressee(model, DEFAULT_ROLE)
         return found or self._served.get(model, DEFAULT)
+
+    def is_known(self, model: str, declared: Collection[str] = ()) -> bool:
+        """False for a name that nobody gave to a role or a model: its calls go to the default role all the same."""
+        return any(model in names for names in (self._configured, declared, self._served, self._model_names))
 
     async def changed(self, since: Snapshot) -> None:
         """Return once the table is no longer ``since``."""

@@ -27,13 +27,18 @@ class ToolWorkflow:
         max_steps: most calls of the model.
 
     Raises:
-        UsageError: a tool or the reward function cannot be loaded, or two tools have the same name.
+        UsageError: there are no tools, a tool or the reward function cannot be loaded, or two tools have the same name.
         ValueError: ``max_steps`` is below 1.
     """
 
     def __init__(
-        self, tools: str | Function | Sequence[str | Function], reward_fn: RewardFn | None = None, max_steps: int = 10
+        self,
+        tools: str | Function | Sequence[str | Function] | None = None,
+        reward_fn: RewardFn | None = None,
+        max_steps: int = 10,
     ) -> None:
+        if tools is None:
+            raise UsageError("ToolWorkflow needs tools: give tools (--tools on the command line), such as mytools.py.")
         if max_steps < 1:
             raise ValueError(f"max_steps is {max_steps}; give at least 1")
         given = [tools] if isinstance(tools, str) or callable(tools) else tools

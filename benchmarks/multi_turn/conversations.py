@@ -43,7 +43,10 @@ def conversation_of(row: Mapping[str, Any]) -> Conversation:
     try:
         return msgspec.convert(row, Conversation)
     except msgspec.ValidationError as e:
-        raise UsageError(f"This row is no conversation to measure ({e}): give --data multi_turn:rounds.") from e
+        raise UsageError(
+            f"This row is no conversation to measure ({e}): give --data multi_turn:rounds, or, to have questions "
+            f"answered and tried again, name the ready-made agent multi-turn."
+        ) from e
 
 
 def numbered(shapes: Sequence[Sequence[Turn]], warm_up: int, seed: int, shared_tokens: int = 0) -> list[dict[str, Any]]:

@@ -74,7 +74,7 @@ def test_the_first_conversations_warm_up_and_all_are_alike() -> None:
 
 
 def test_a_row_of_other_data_is_refused_in_a_sentence() -> None:
-    with pytest.raises(UsageError, match=r"no conversation to measure.*multi_turn:rounds"):
+    with pytest.raises(UsageError, match=r"no conversation to measure.*multi_turn:rounds.*agent multi-turn\."):
         conversation_of({"id": "x", "question": "What is 1 + 1?"})
 
 

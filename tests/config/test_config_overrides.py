@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agentflow.config import Config, load_config
-from agentflow.errors import ConfigError
+from agentflow.controller.options import flags_of, overrides_of
+from agentflow.errors import ConfigError, UsageError
 
 
 def at(config: Config, key: str) -> Any:
@@ -131,6 +132,8 @@ def test_a_role_has_both_endpoints_and_a_model_or_neither(override: str, words: 
         ("~seed=", "set it back to its default"),
         ("rolout.backend=x", "'rollout'"),
         ("mine=1", "Unknown key 'mine' on the command line"),
+        ("data=test.jsonl", "give --data FILE."),
+        ("tools=mytools.py", "give --tools FILE.py."),
         ("n_samples=4", "did you mean 'gconfig.n_samples'?"),
         ("rollout.max_concurrent=4", "'rollout.max_concurrent_rollouts'"),
         ("gconfig.temperature.x=4", "gconfig.temperature"),
@@ -148,6 +151,27 @@ def test_an_override_that_cannot_be_taken_is_one_sentence(override: str, words: 
         load_config(None, [override])
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"limit": 0}, "--limit (valid_dataset.limit) must be 1 or more, not 0."),
+        ({"n_samples": 0}, "--n-samples (gconfig.n_samples) must be 1 or more, not 0."),
+        ({"base_url": ["127.0.0.1:9"]}, "--base-url (base_url) must be addresses that begin with http"),
+        ({"backend": "vlm:d1"}, "--backend (rollout.backend): "),
+    ],
+)
+def test_a_value_that_came_by_an_option_is_refused_by_the_options_name(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError) as error:
+        load_config(None, overrides_of(options), options=flags_of(options))
+    assert str(error.value).startswith(sentence)
+
+
+def test_a_key_that_was_typed_after_an_option_is_refused_by_its_own_name() -> None:
+    options = {"limit": 3}
+    with pytest.raises(ConfigError, match=r"^valid_dataset\.limit on the command line must be"):
+        load_config(None, [*overrides_of(options), "valid_dataset.limit=0"], options=flags_of(options))
 
 
 def test_a_key_of_ones_own_may_be_set_where_the_file_has_it(tmp_path: Path) -> None:

@@ -117,6 +117,16 @@ async def test_when_the_budget_is_spent_the_agent_gets_503_no_retry_and_the_epis
         assert [c.status for c in door.calls] == [503, 503]
 
 
+async def test_a_port_that_is_closed_is_said_in_the_systems_words(house: HouseMaker) -> None:
+    async with house(None, request_retries=0) as h:
+        h.change("w0", url="http://127.0.0.1:1")
+        door = h.open()
+        assert (await raw_call(door)).status_code == 503
+        assert door.verdict is not None
+        assert "w0 could not be reached: connection refused at 127.0.0.1:1; 1 try failed" in door.verdict.message
+        assert "ssl" not in door.verdict.message
+
+
 async def test_a_call_waits_for_a_worker_and_goes_on_when_the_table_brings_one(house: HouseMaker) -> None:
     async with house(tool_loop(0)) as h:
         h.change("w0", healthy=False)

@@ -194,6 +194,24 @@ async def test_what_is_configured_of_a_role_wins_over_what_a_class_declares_of_i
         assert [c.role for c in undeclared.calls] == ["default"]
 
 
+async def test_a_name_that_nobody_gave_to_a_role_or_model_is_played_and_warned_of_once(house: HouseMaker) -> None:
+    roles = {"judge": RoleSettings(names=("grader",), is_shared=True)}
+    async with house(lambda ask: chat(), roles=roles, model_names=("/models/mine.gguf", "mine")) as h:
+        door = h.open(roles=("user",))
+        client = sdk(door, door.http_client())
+        for name in ("default", "served-model", "mine", "judge", "grader", "user"):
+            await client.chat.completions.create(model=name, messages=HI)  # type: ignore[arg-type]
+        assert door.warnings == ()
+        for _ in range(2):
+            await client.chat.completions.create(model="gpt-4o", messages=HI)  # type: ignore[arg-type]
+        (warning,) = door.warnings
+        assert "the model gpt-4o and were answered by the default workers" in warning
+        assert door.calls[-1].role == "default"
+        for n in range(9):
+            await client.chat.completions.create(model=f"made-up-{n}", messages=HI)  # type: ignore[arg-type]
+        assert len(door.warnings) == 3
+
+
 async def test_the_same_conversation_gets_the_same_seeds_in_every_run_and_a_repeat_gets_another(
     house: HouseMaker,
 ) -> None:

@@ -36,7 +36,10 @@ def test_transport_failures_are_tried_again_with_doubling_waits_until_the_retrie
     decisions = [r.after(Failure.TRANSPORT, f"w{i}") for i in range(4)]
     assert decisions[:3] == [Again(0.5), Again(1.0), Again(2.0)]
     assert isinstance(decisions[3], GiveUp)
-    assert "request_retries" in decisions[3].reason
+    assert decisions[3].reason == "4 tries failed (rollout.request_retries is 3)"
+    only = retry(retries=0).after(Failure.TRANSPORT, "w")
+    assert isinstance(only, GiveUp)
+    assert only.reason.startswith("1 try failed")
 
 
 def test_waits_are_capped_and_jittered_over_their_upper_half() -> None:

@@ -27,6 +27,7 @@ def test_a_run_prints_its_table_and_leaves_every_file_it_promises(
         "run", f"{AGENTS}:Quick", "--data", str(data), "--n-samples", "2", "--base-url", endpoint, "trial_name=t"
     )
     assert done.code == 0, done.err
+    assert "The columns id, question, answer, reward match no recipe" in done.out
     assert "12 of 12 episodes are in the mean" in done.out
     assert "0.500" in done.out
     where = run_dir(agentflow.cwd)
@@ -250,6 +251,8 @@ def test_an_endpoint_that_dies_makes_lost_episodes_and_exit_code_3_and_a_resume_
         (["run", f"{AGENTS}:Slow", "--agent-arg", "pace=3"], ["pace"]),
         (["run"], ["No agent"]),
         (["run", f"{AGENTS}:Quick", "stray"], ["stray"]),
+        (["run", f"{AGENTS}:Quick", "--limit", "0"], ["--limit (valid_dataset.limit) must be 1 or more, not 0."]),
+        (["run", "tools", "--reward", "math_reward", "--data", "rows.jsonl"], ["--tools"]),
         (["run", "rlrv"], ["did you mean 'rlvr'?"]),
         (["rnu"], ["No such command 'rnu' (did you mean 'run'?)."]),
         (["resume", "nowhere"], ["nowhere"]),
@@ -266,6 +269,7 @@ def test_a_mistake_is_one_sentence_without_traceback_and_leaves_no_run(
 ) -> None:
     if arguments[0] == "run" and "--backend" not in arguments:
         arguments = [*arguments, "--base-url", endpoint]
+    (agentflow.cwd / "rows.jsonl").write_text('{"messages": [], "answer": "4"}\n')
     done = agentflow(*arguments)
     assert done.code == 2, done.out + done.err
     assert "Traceback" not in done.err + done.out

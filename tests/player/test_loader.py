@@ -100,6 +100,24 @@ def test_several_candidates_are_listed(write: Write) -> None:
     assert "agent.py:OtherAgent" in sentence
 
 
+def test_functions_that_could_be_meant_are_named(write: Write) -> None:
+    helpers = "def _private(data): return 0\ndef add(a, b): return a + b\ndef score(text): return 0\n"
+    write("onlyfun.py", helpers + "async def agent(data, **extra): return 1\n")
+    assert "write onlyfun.py:agent." in refusal("onlyfun.py")
+    write("plain.py", helpers + "def play(data): return 1\n")
+    assert "write plain.py:score or plain.py:play." in refusal("plain.py")
+    write("none.py", "def add(a, b): return a + b")
+    assert "write" not in refusal("none.py")
+
+
+def test_functions_are_listed_beside_several_classes_or_functions_called_run(write: Write) -> None:
+    both = "class A:\n    async def run(self, data): return 1\nclass B(A): pass\nasync def run(data): return 1\n"
+    write("agent.py", both)
+    assert "one of them: agent.py:A, agent.py:B; or a function: agent.py:run." in refusal("agent.py")
+    write("runs.py", "async def run_a(data): return 1\nasync def run_b(data): return 1\n")
+    assert refusal("runs.py").endswith("one of them: runs.py:run_a, runs.py:run_b.")
+
+
 def test_arguments_reach_the_constructor(write: Write) -> None:
     write("agent.py", MATH_AGENT)
     assert load_agent(AgentSpec("agent.py", kwargs={"turns": 9})).new().__self__.turns == 9

@@ -152,6 +152,17 @@ async def test_a_reward_without_a_single_call_is_warned_about(control: Controlle
 
 
 @pytest.mark.asyncio
+async def test_a_call_for_an_unknown_model_is_a_warning_of_its_episode(control: Controller) -> None:
+    async with scripted() as server:
+        runner = await control.runner(server.url)
+        agent = await runner.load(control.write(ASKS.replace('"default"', '"gpt-4o"')))
+        result = await runner.played(agent, data=HELLO)
+    assert result.outcome is Outcome.SCORED
+    (warning,) = result.warnings
+    assert "asked for the model gpt-4o" in warning
+
+
+@pytest.mark.asyncio
 async def test_a_verdict_of_the_doors_wins_over_a_false_zero(control: Controller) -> None:
     runner = await control.runner("http://127.0.0.1:9", request_retries=0, retry_window_s=0.1)
     swallows = ASKS.replace("reply = await", "return 0.0\n        reply = await").replace(

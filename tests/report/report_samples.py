@@ -66,7 +66,7 @@ async def write_run(run: Path) -> None:
     names = {f"h{n}": m for n, m in enumerate(CHAT)}
     async with Store.create(run, manifest) as store:
         store.add_schema("t", json.dumps(TOOLS).encode())
-        chat = result_of("math-001", (call(0), call(1, cached_tokens=90)), metrics={"steps": 2.0})
+        chat = result_of("math-001", (call(0), call(1, cached_tokens=90, truncated=True)), metrics={"steps": 2.0})
         asked = {"model": "m", "messages": ["h0", "h1"], "tools": "t", "temperature": 0.0}
         again = {**asked, "messages": ["#0", "h2", "h3"]}
         final = {"role": "assistant", "content": "It is 4."}

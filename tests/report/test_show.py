@@ -36,6 +36,8 @@ def test_an_episode_shows_every_turn_once_as_it_was_written(run, printed):
         "4",
         "assistant",
         "It is 4.",
+        "note",
+        "The reply was cut off at its token limit.",
         "steps = 2.000",
     ]
     assert "1.25 s   first token 200 ms   100 (90 cached) + 12 tokens" in text

@@ -179,3 +179,13 @@ def test_what_most_failed_episodes_say_stands_below_their_number(printed):
     assert "4 failed: exception   such as i1/0" in text
     assert "KeyError: 'messages'   (3 of them)" in text
     assert "No episode was scored" not in table(printed, [*failed, *scored(1)], Scoring())
+
+
+def test_where_every_episode_was_rejected_it_is_asked_whether_a_return_is_missing(printed):
+    rejected = [result_of(f"i{k}", outcome=Outcome.REJECTED) for k in range(2)]
+    text = table(printed, rejected, Scoring())
+    assert "2 rejected   such as i0/0" in text
+    assert "run() returned None in all of them; is a return missing?" in text
+    assert "Look at one of the rejected episodes" in text
+    assert "agentflow show runs/math/1 --episode i0/0" in text
+    assert "is a return missing" not in table(printed, [*rejected, *scored(1)], Scoring())

@@ -326,6 +326,7 @@ def unknown(a: Nowhere) -> int:  # type: ignore[name-defined]  # noqa: F821
 @pytest.mark.parametrize(
     ("tools", "message"),
     [
+        (None, "give tools .--tools on the command line"),
         (star, "star"),
         (positional, "positional-only"),
         (lambda a: a, "lambda.*write it as a def"),

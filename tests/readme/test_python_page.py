@@ -54,7 +54,7 @@ def test_its_options_are_those_that_there_are() -> None:
 def test_its_fields_and_arguments_are_those_that_there_are() -> None:
     named = set(re.findall(r"`(\w+)`", PAGE))
     assert {field.name for field in dataclasses.fields(Evaluation)} <= named
-    shown = {name: args for name, args in re.findall(r"`(?:await )?(\w+)\((.*?)\)`", PAGE)}
+    shown = dict(re.findall(r"`(?:await )?(\w+)\((.*?)\)`", PAGE))
     for name, function in (
         ("evaluate", evaluate),
         ("submit", Controller.submit),

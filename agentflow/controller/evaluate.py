@@ -269,9 +269,9 @@ async def evaluate(
         resume: the directory of a run to go on with, instead of beginning one.
         force: resume although what decides the score has changed.
         options: the command line's options with underscores (``limit``, ``n_samples``, ``model``, ``base_url``,
-            ``backend``, ``max_concurrent``, ``timeout``, ``seed``, ``shuffle``, ``api_key_env``, ``reward``,
-            ``group_by``, ``item_metric``, ``run_metric``, ``prompt_column``, ``answer_column``, ``template``), on top
-            of ``config``.
+            ``backend``, ``runners``, ``max_concurrent``, ``timeout``, ``seed``, ``shuffle``, ``api_key_env``,
+            ``reward``, ``group_by``, ``item_metric``, ``run_metric``, ``prompt_column``, ``answer_column``,
+            ``template``), on top of ``config``.
 
     Raises:
         AgentflowError: see :mod:`agentflow.errors`.

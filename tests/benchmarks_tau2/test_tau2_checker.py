@@ -67,6 +67,21 @@ async def test_in_five_tasks_of_retail_a_golden_change_is_without_effect(
     assert await passing(changing(of_retail)[::10], drop) == 0
 
 
+async def test_one_task_of_mock_wants_a_change_and_names_no_action_that_makes_it(tasks: Tasks) -> None:
+    """A gap of the data, which docs/benchmarks.md tells of: the golden actions pass 8 of 9."""
+    of_mock = tasks("mock")
+    assert await passing(of_mock.values()) == 8
+    task = of_mock["mock_update_task_with_history_and_env_assertions"]
+    assert not golden_actions(task)
+    change = {"id": "call_9", "name": "update_task_status", "arguments": {"task_id": "task_2", "status": "completed"}}
+    world = World("mock", task_of(task.task))
+    result = await world.call("assistant", "call_9", "update_task_status", change["arguments"])
+    *history, words, stop = await golden_trajectory(task)
+    called = {"role": "assistant", "tool_calls": [change]}
+    answered = {"role": "tool", "id": "call_9", "content": result.told}
+    assert verdict_on(task, [*history, called, answered, words, stop]) == Verdict(1.0, {"env_assertion": 1.0})
+
+
 async def test_words_count_where_the_task_wants_some(tasks: Tasks) -> None:
     task = tasks("airline")["airline_3"]
     *calls, words, stop = await golden_trajectory(task)

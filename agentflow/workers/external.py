@@ -35,16 +35,26 @@ async def probe(
         UsageError: it cannot be reached, refuses the key, does not have the model, or has several and none was named.
     """
     root = root_url(url)
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    timeout = aiohttp.ClientTimeout(total=timeout_s)
-    async with aiohttp.ClientSession(headers=headers, timeout=timeout, proxy=proxy_to(root)) as session:
+    async with _session(root, api_key, timeout_s) as session:
         try:
             served = choose_model(root, model, await _listed_models(session, root), role)
             apis = await _served_apis(session, root)
         except (aiohttp.ClientError, OSError, UnicodeError) as e:  # the last: no name of a host, http://a..b
-            why = f"no answer within {timeout_s:g} s" if isinstance(e, TimeoutError) else _reason(e)
+            why = _reason(e, timeout_s)
             raise UsageError(f"The endpoint {root} cannot be reached ({why}): is it up, and is the URL right?") from e
     return WorkerInfo(name, root, served, api_key, apis, role, is_external=True)
+
+
+async def why_unreachable(endpoint: WorkerInfo, timeout_s: float) -> str | None:
+    """A clause that says why an endpoint gives no answer at all; None where it gives one, whichever it is."""
+    try:
+        async with (
+            _session(endpoint.url, endpoint.api_key, timeout_s) as session,
+            session.get(f"{endpoint.url}/v1/models", allow_redirects=False),
+        ):
+            return None
+    except (aiohttp.ClientError, OSError) as e:
+        return _reason(e, timeout_s)
 
 
 def root_url(url: str) -> str:
@@ -72,7 +82,15 @@ def choose_model(root: str, asked: str | None, listed: list[str] | None, role: s
     return listed[0]
 
 
-def _reason(error: Exception) -> str:
+def _session(root: str, api_key: str, timeout_s: float) -> aiohttp.ClientSession:
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    timeout = aiohttp.ClientTimeout(total=timeout_s)
+    return aiohttp.ClientSession(headers=headers, timeout=timeout, proxy=proxy_to(root))
+
+
+def _reason(error: Exception, timeout_s: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {timeout_s:g} s"
     # aiohttp's own sentence names the address again, and "ssl:default" also where no TLS was asked for.
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
         return system_reason(error.os_error)

@@ -1,6 +1,6 @@
 """What is known of an endpoint of others while a run goes on.
 
-Nobody vouches for it, as a supervisor does for an engine of ours. So a call that could not reach it is the sign to ask
+Nobody vouches for it, as a supervisor does for an engine of ours. So a call that failed at it is the sign to ask
 it ourselves; and where it does not answer, to ask again until it does. While all is well it is asked nothing.
 """
 
@@ -14,6 +14,7 @@ import anyio
 
 from agentflow.channel.messages import WorkerInfo
 
+AWAY = (502, 503, 504)  # a gateway without a server behind it, or a server that loads its model
 ASK_AGAIN_S = 2.0  # calls wait meanwhile, and one request costs nothing
 
 
@@ -73,6 +74,17 @@ class Watch:
                 self._on_away()
                 await anyio.sleep(ASK_AGAIN_S)
             self._on_change(None)
+
+
+def why_away(answer: int | str, usual: int | str) -> str | None:
+    """Whether an endpoint's answer (a status, or why there is none) says that it is away: a clause, or None. Pure.
+
+    Args:
+        usual: its answer while all was well; a gateway may say 503 to whatever it does not understand.
+    """
+    if isinstance(answer, str):
+        return answer
+    return f"it answers {answer}" if answer in AWAY and answer != usual else None
 
 
 def hopeless(outages: Iterable[Outage | None], now: float, patience_s: float) -> bool:

@@ -30,7 +30,7 @@ from agentflow.channel.messages import (
 from agentflow.config import Config
 from agentflow.controller import launch
 from agentflow.controller.control import Peer
-from agentflow.controller.endpoints import Outage, Watch, hopeless, outage_text
+from agentflow.controller.endpoints import Outage, Watch, hopeless, outage_text, why_away
 from agentflow.controller.fleet import Fleet, Member
 from agentflow.controller.retry import RunnerEnd
 from agentflow.episode import DEFAULT_ROLE
@@ -38,7 +38,7 @@ from agentflow.errors import UsageError, WorkerError
 from agentflow.schedulers.base import Scheduler
 from agentflow.store.status import ProcessStatus
 from agentflow.workers.engines import ENGINES
-from agentflow.workers.external import probe, why_unreachable
+from agentflow.workers.external import answer_to_nothing, probe
 
 log = logging.getLogger(__name__)
 
@@ -167,8 +167,11 @@ class Workers:
                     "and there is no other: resume the run once it is up, or with another base_url."
                 )
 
-        watch = Watch(lambda: why_unreachable(worker.info, REACH_TIMEOUT_S), changed, away)
-        self._watches[name] = watch
+        async def ask() -> str | None:
+            return why_away(await answer_to_nothing(worker.info, REACH_TIMEOUT_S), usual)
+
+        self._watches[name] = watch = Watch(ask, changed, away)
+        usual = await answer_to_nothing(worker.info, REACH_TIMEOUT_S)
         await watch.run()
 
     async def first_healthy(self, timeout_s: float, tell: Callable[[str], None]) -> None:

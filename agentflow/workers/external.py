@@ -45,14 +45,20 @@ async def probe(
     return WorkerInfo(name, root, served, api_key, apis, role, is_external=True)
 
 
-async def why_unreachable(endpoint: WorkerInfo, timeout_s: float) -> str | None:
-    """A clause that says why an endpoint gives no answer at all; None where it gives one, whichever it is."""
+async def answer_to_nothing(endpoint: WorkerInfo, timeout_s: float) -> int | str:
+    """Ask an endpoint for a chat without messages: the status of its answer, or a clause that says why it gives none.
+
+    What the path answers, and not the list of models, says whether the model is there: llama.cpp lists it while it
+    loads it.
+    """
     try:
         async with (
             _session(endpoint.url, endpoint.api_key, timeout_s) as session,
-            session.get(f"{endpoint.url}/v1/models", allow_redirects=False),
+            session.post(
+                f"{endpoint.url}/v1/chat/completions", json={"model": endpoint.model}, allow_redirects=False
+            ) as reply,
         ):
-            return None
+            return reply.status
     except (aiohttp.ClientError, OSError) as e:
         return _reason(e, timeout_s)
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from agentflow.channel.messages import WorkerInfo
 from agentflow.controller import endpoints
 from agentflow.controller.background import background
-from agentflow.controller.endpoints import Outage, Watch, hopeless, outage_text
+from agentflow.controller.endpoints import Outage, Watch, hopeless, outage_text, why_away
 from agentflow.controller.workers import Workers
 from agentflow.errors import WorkerError
-from tests.scripted import scripted
+from tests.scripted import Answer, Ask, error, scripted
 
 
 class Asked:
@@ -65,6 +66,42 @@ async def test_an_outage_begins_once_and_ends_once() -> None:
         "refused",
         None,
     ]
+
+
+def test_away_is_what_gives_no_answer_or_says_that_nobody_is_behind_it_unlike_before() -> None:
+    assert why_away("Connection refused", 400) == "Connection refused"
+    assert why_away(503, 400) == "it answers 503"
+    assert why_away(503, 503) is None
+    assert why_away(400, 400) is None
+    assert why_away(401, 400) is None
+
+
+@pytest.mark.asyncio
+@pytest.mark.usefixtures("at_once")
+async def test_an_endpoint_that_loads_its_model_is_not_back_yet() -> None:
+    status, changed, asked = 400, anyio.Event(), anyio.Event()
+
+    def answer(ask: Ask) -> Answer:
+        assert (ask.path, ask.body) == ("/v1/chat/completions", {"model": "m"})
+        asked.set()
+        return error(status)
+
+    said: list[str] = []
+    async with scripted(answer) as server, background() as tasks:
+        workers = Workers([WorkerInfo("endpoint-0", server.url, "m", is_external=True)], lambda: changed.set())
+        tasks.start_soon(workers.look_after, "endpoint-0", 1000.0, said.append)
+        await asked.wait()
+        status = 503
+        while not changed.is_set():  # its first answer may still be on its way
+            workers.suspect("endpoint-0")
+            await anyio.lowlevel.checkpoint()
+        assert "(it answers 503)" in said[0]
+        changed, asked = anyio.Event(), anyio.Event()
+        await asked.wait()
+        assert not changed.is_set()
+        status = 400
+        await changed.wait()
+        assert workers.placeable() == ("endpoint-0",)
 
 
 def test_there_is_no_hope_once_every_endpoint_of_a_role_has_been_away_for_so_long() -> None:

@@ -147,7 +147,7 @@ def tool_loop(turns: int = 2) -> Handler:
             return {"status": "ok"} if ask.path == "/health" else error(404, f"no {ask.path} here")
         if not ask.path.endswith("/chat/completions"):
             return completion()
-        done = sum(m.get("role") == "tool" for m in ask.body["messages"])
+        done = sum(m.get("role") == "tool" for m in ask.body.get("messages", ()))
         calls = []
         if ask.body.get("tools") and done < turns:
             name = ask.body["tools"][0]["function"]["name"]

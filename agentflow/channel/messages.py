@@ -222,7 +222,7 @@ class Backpressure(Message, frozen=True):
 
 
 class WorkerSuspect(Message, frozen=True):
-    """A call to this worker failed in transport; the controller may look at it more closely."""
+    """A call to this worker failed in transport, or by a 502, 503 or 504; the controller may look more closely."""
 
     worker: str
     generation: int

@@ -57,7 +57,9 @@ class RolloutConfig(Section):
     max_concurrent_rollouts: CountOrAuto = Field(default="auto", description="episodes at once, all runners together")
     request_timeout: Seconds = Field(default=3600.0, description="seconds that one call may take")
     request_retries: Natural = Field(default=3, description="further tries of a call whose worker fails")
-    setup_timeout: Seconds = Field(default=1200.0, description="seconds until a started worker must be healthy")
+    setup_timeout: Seconds = Field(
+        default=1200.0, description="seconds until a started worker must be healthy, a lost endpoint back"
+    )
     scheduling_spec: SchedulingSpecs = Field(default=(), description="resources of each worker")
     agent: AgentConfig = Field(default_factory=AgentConfig, description="how replies are parsed")
     use_lora: bool | None = Field(default=None, description="an adapter is evaluated; name it in sglang or vllm")

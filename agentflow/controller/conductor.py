@@ -188,6 +188,7 @@ class Conductor:
                     self._on_message(f"{worker} answered 429: nothing new starts for another {longer:.0f} s.")
             case WorkerSuspect(worker=worker, error=error):
                 log.info("a call to %s failed: %s", worker, error)
+                self._workers.suspect(worker)
             case _ if peer.hello.role == "supervisor":
                 self._workers.received(peer, message)
             case _:
@@ -203,9 +204,9 @@ class Conductor:
         return f"No episode has ended yet, so {how} goes on with this run."
 
     def _table_changed(self) -> None:
-        healthy = self._workers.healthy()
-        self._placement.set_workers(healthy)
-        self._admission.set_workers(len(healthy))
+        workers = self._workers.placeable()
+        self._placement.set_workers(workers)
+        self._admission.set_workers(len(workers))
         self._runners.push_workers()
         self._dispatch()
 

@@ -119,7 +119,8 @@ class Controller(Conductor):
         self._stack.push_async_exit(self._say_how_it_ended)
         log_dir = self.run_dir / "logs"
         token = secrets.token_urlsafe(32)
-        self._workers = Workers(await existing_endpoints(self.config), self._table_changed)
+        existing = await existing_endpoints(self.config)
+        self._workers = Workers(existing, self._table_changed)
         self._runners = Runners(
             launch.runner_settings(self.config), self._workers.table, self._runner_ready, self._runner_gone
         )
@@ -141,6 +142,9 @@ class Controller(Conductor):
         self._stack.push_async_callback(self._stop, scheduler)
         self._tasks.start_soon(self._guarded, self._workers.run)
         self._tasks.start_soon(self._guarded, self._runners.run)
+        patience_s = self.config.rollout.setup_timeout
+        for endpoint in existing:
+            self._tasks.start_soon(self._guarded, self._workers.look_after, endpoint.name, patience_s, self._on_message)
         self._tasks.start_soon(self._pace)
         self._tasks.start_soon(self._publish_status)
         if inline:

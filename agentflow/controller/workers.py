@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -29,6 +30,7 @@ from agentflow.channel.messages import (
 from agentflow.config import Config
 from agentflow.controller import launch
 from agentflow.controller.control import Peer
+from agentflow.controller.endpoints import Outage, Watch, hopeless, outage_text, why_away
 from agentflow.controller.fleet import Fleet, Member
 from agentflow.controller.retry import RunnerEnd
 from agentflow.episode import DEFAULT_ROLE
@@ -36,11 +38,12 @@ from agentflow.errors import UsageError, WorkerError
 from agentflow.schedulers.base import Scheduler
 from agentflow.store.status import ProcessStatus
 from agentflow.workers.engines import ENGINES
-from agentflow.workers.external import probe
+from agentflow.workers.external import answer_to_nothing, probe
 
 log = logging.getLogger(__name__)
 
 PROBE_TIMEOUT_S = 30.0
+REACH_TIMEOUT_S = 10.0  # of an endpoint that answered before; a call gives up after a few times this
 NO_NAME = "OPENAI_API_KEY"  # what api_key_env is when nobody set it: there may be no key then
 
 
@@ -74,6 +77,7 @@ class _Worker:
     node: str = ""
     pid: int | None = None
     load: EngineLoad = field(default_factory=EngineLoad)
+    outage: Outage | None = None
 
 
 class Workers:
@@ -91,6 +95,7 @@ class Workers:
         self._spec: StartEngine | None = None
         self._log_dir = Path()
         self._told: set[str] = set()
+        self._watches: dict[str, Watch] = {}
         self._first_up = anyio.Event()
         if self.healthy():
             self._first_up.set()
@@ -134,6 +139,41 @@ class Workers:
         if self._fleet is not None:
             await self._fleet.run()
 
+    async def look_after(self, name: str, patience_s: float, tell: Callable[[str], None]) -> None:
+        """Know whether an endpoint of others can be reached, until cancelled.
+
+        Args:
+            patience_s: how long no endpoint of a role may be reached.
+            tell: gets a sentence when this one is out of reach, and when it is back.
+
+        Raises:
+            WorkerError: the patience is at its end.
+        """
+        worker = self._workers[name]
+
+        def changed(outage: Outage | None) -> None:
+            before, worker.outage = worker.outage, outage
+            self._set_healthy(name, outage is None)
+            if outage is not None:
+                tell(outage_text(worker.info, outage, elsewhere=self._role_is_up(worker.info.role)))
+            elif before is not None:
+                tell(f"{name} at {worker.info.url} is back after {time.monotonic() - before.began:.0f} s.")
+
+        def away() -> None:
+            outages = [w.outage for w in self._workers.values() if w.info.role == worker.info.role]
+            if hopeless(outages, time.monotonic(), patience_s):
+                raise WorkerError(
+                    f"{name} at {worker.info.url} could not be reached for rollout.setup_timeout = {patience_s:.0f} s "
+                    "and there is no other: resume the run once it is up, or with another base_url."
+                )
+
+        async def ask() -> str | None:
+            return why_away(await answer_to_nothing(worker.info, REACH_TIMEOUT_S), usual)
+
+        self._watches[name] = watch = Watch(ask, changed, away)
+        usual = await answer_to_nothing(worker.info, REACH_TIMEOUT_S)
+        await watch.run()
+
     async def first_healthy(self, timeout_s: float, tell: Callable[[str], None]) -> None:
         """Wait for the first healthy worker; raises WorkerError ``timeout_s`` after the first one was started.
 
@@ -168,6 +208,17 @@ class Workers:
         """Names of the healthy workers of the default role: what placement chooses from."""
         return tuple(n for n, w in self._workers.items() if w.info.healthy and w.info.role == DEFAULT_ROLE)
 
+    def placeable(self) -> tuple[str, ...]:
+        """The healthy workers of the default role that may be given episodes.
+
+        None while a role that has workers of its own has no healthy one: an episode that asks for it would be lost.
+        """
+        roles = {w.info.role for w in self._workers.values()}
+        return self.healthy() if all(map(self._role_is_up, roles)) else ()
+
+    def _role_is_up(self, role: str) -> bool:
+        return any(w.info.healthy for w in self._workers.values() if w.info.role == role)
+
     def is_healthy(self, name: str) -> bool:
         """Whether this worker, of whatever role, is in the table and healthy."""
         return name in self._workers and self._workers[name].info.healthy
@@ -182,11 +233,12 @@ class Workers:
         ours = self._fleet.status(healthy.__contains__, episodes) if self._fleet is not None else []
         found = [msgspec.structs.replace(p, note=p.note or self._load_text(p.name)) for p in ours]
         known = {p.name for p in found}
-        return found + [
-            ProcessStatus(name, "endpoint", "up", w.info.url, None, episodes(name))
-            for name, w in self._workers.items()
-            if name not in known
-        ]
+        for name, w in self._workers.items():
+            if name not in known:
+                state = "up" if w.info.healthy else "down"
+                note = f"since {w.outage.at}: {w.outage.reason}" if w.outage is not None else ""
+                found.append(ProcessStatus(name, "endpoint", state, w.info.url, None, episodes(name), note))
+        return found
 
     def _load_text(self, name: str) -> str:
         load = self._workers[name].load if name in self._workers else EngineLoad()
@@ -228,6 +280,11 @@ class Workers:
                 self._workers[peer.name].load = load
             case _:
                 log.debug("%s sent an unexpected %s", peer.name, type(message).__name__)
+
+    def suspect(self, name: str) -> None:
+        """A call could not reach this worker. A supervisor looks after its engine itself."""
+        if name in self._watches:
+            self._watches[name].suspect()
 
     def left(self, peer: Peer) -> None:
         """A supervisor's socket closed: nobody vouches for its engine until it comes back."""

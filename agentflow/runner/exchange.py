@@ -185,6 +185,8 @@ class Exchange:
         failure = failure_of(status, body)
         if failure is not None:
             error = f"{name} answered {status}: {error_message(body)}"
+            if failure is Failure.TRANSPORT:
+                self._core.notify(WorkerSuspect(name, endpoint.info.generation, error))
             body = body if wire.translator is None else error_body(dialect, status, error_message(body))
             retry_after_s = parse_retry_after(response.headers.get("Retry-After"), time.time())
             return Failed(failure, error, status, body, headers, retry_after_s)

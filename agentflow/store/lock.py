@@ -65,6 +65,12 @@ def is_dead(holder: Holder, here: Holder) -> bool:
     return bool(holder.process_start and start and holder.process_start != start)
 
 
+def dead_holder(run_dir: Path) -> Holder | None:
+    """Who holds the lock of this run directory, where that is a process of this host that is provably gone."""
+    holder = _read(run_dir / LOCK)
+    return holder if holder is not None and is_dead(holder, Holder.this_process()) else None
+
+
 class RunLock:
     """The lock of one run directory, held from :meth:`acquire` to :meth:`release`."""
 

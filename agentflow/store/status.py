@@ -18,10 +18,11 @@ class ProcessStatus(msgspec.Struct, frozen=True):
     """One worker or runner.
 
     Args:
-        state: ``up``, ``starting``, ``waiting`` (for resources; ``note`` says why), ``away`` (its socket closed).
+        state: ``up``, ``starting``, ``waiting`` (for resources; ``note`` says why), ``away`` (its socket closed),
+            ``down`` (an endpoint that cannot be reached; ``note`` says why).
         since: Unix timestamp of its start; None while it waits.
         episodes: placed on this worker, or playing in this runner, now.
-        note: an engine's load, or why it waits.
+        note: an engine's load, or why it waits or is down.
     """
 
     name: str

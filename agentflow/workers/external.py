@@ -35,17 +35,33 @@ async def probe(
         UsageError: it cannot be reached, refuses the key, does not have the model, or has several and none was named.
     """
     root = root_url(url)
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    timeout = aiohttp.ClientTimeout(total=timeout_s)
-    async with aiohttp.ClientSession(headers=headers, timeout=timeout, proxy=proxy_to(root)) as session:
+    async with _session(root, api_key, timeout_s) as session:
         try:
             served = choose_model(root, model, await _listed_models(session, root), role)
             apis = await _served_apis(session, root)
         except (aiohttp.ClientError, OSError, UnicodeError) as e:  # the last: no name of a host, http://a..b
-            why = f"no answer within {timeout_s:g} s" if isinstance(e, TimeoutError) else _reason(e)
+            why = _reason(e, timeout_s)
             by = "--base-url URL" if role == DEFAULT_ROLE else f"roles.{role}.base_url=URL"
             raise UsageError(f"The endpoint {root} cannot be reached ({why}): is it up? {by} names another.") from e
     return WorkerInfo(name, root, served, api_key, apis, role, is_external=True)
+
+
+async def answer_to_nothing(endpoint: WorkerInfo, timeout_s: float) -> int | str:
+    """Ask an endpoint for a chat without messages: the status of its answer, or a clause that says why it gives none.
+
+    What the path answers, and not the list of models, says whether the model is there: llama.cpp lists it while it
+    loads it.
+    """
+    try:
+        async with (
+            _session(endpoint.url, endpoint.api_key, timeout_s) as session,
+            session.post(
+                f"{endpoint.url}/v1/chat/completions", json={"model": endpoint.model}, allow_redirects=False
+            ) as reply,
+        ):
+            return reply.status
+    except (aiohttp.ClientError, OSError) as e:
+        return _reason(e, timeout_s)
 
 
 def root_url(url: str) -> str:
@@ -73,7 +89,15 @@ def choose_model(root: str, asked: str | None, listed: list[str] | None, role: s
     return listed[0]
 
 
-def _reason(error: Exception) -> str:
+def _session(root: str, api_key: str, timeout_s: float) -> aiohttp.ClientSession:
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    timeout = aiohttp.ClientTimeout(total=timeout_s)
+    return aiohttp.ClientSession(headers=headers, timeout=timeout, proxy=proxy_to(root))
+
+
+def _reason(error: Exception, timeout_s: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {timeout_s:g} s"
     # aiohttp's own sentence names the address again, and "ssl:default" also where no TLS was asked for.
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
         return system_reason(error.os_error)

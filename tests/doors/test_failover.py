@@ -79,6 +79,7 @@ async def test_gateway_errors_are_tried_elsewhere(house: HouseMaker, status: int
         door = h.open()
         assert await call(door) == "from the other"
         assert [(c.worker, c.tries, c.status) for c in door.calls] == [("w1", 2, 200)]
+        assert [m.worker for m in h.heard(WorkerSuspect)] == ["w0"]
 
 
 @pytest.mark.usefixtures("no_backoff")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -213,28 +215,83 @@ def test_a_run_without_a_headline_among_its_metrics_stops_and_says_which_key_to_
     assert json.loads((run_dir(agentflow.cwd, "u") / "summary.json").read_text())["reward"]["mean"] == 0.5
 
 
-def test_an_endpoint_that_dies_makes_lost_episodes_and_exit_code_3_and_a_resume_plays_them_elsewhere(
+def said_by(process: subprocess.Popen[str], words: str) -> str:
+    """The output so far, once these words are in it."""
+    assert process.stdout is not None
+    said = ""
+    for line in process.stdout:
+        said += line
+        if words in line:
+            return said
+    raise AssertionError(f"{words!r} was never said:\n{said}")
+
+
+def dying(agentflow: CommandLine, data: Path, *settings: str) -> tuple[subprocess.Popen[str], str]:
+    """A run whose endpoint ended after the first result; and that endpoint's URL."""
+    arguments = ["run", f"{AGENTS}:Slow", "--data", str(data), "--max-concurrent", "4", "rollout.runners=1"]
+    with scripted_process() as url:
+        process = agentflow.background(*arguments, "--base-url", url, "trial_name=t", *settings)
+        until(lambda: bool(lines(run_dir(agentflow.cwd) / "episodes.jsonl")), "the first result")
+    return process, url
+
+
+def again(url: str) -> AbstractContextManager[str]:
+    """An endpoint at the address of one that ended."""
+    return scripted_process("tests.scripted", "--port", url.rpartition(":")[2])
+
+
+def last_outcomes(where: Path) -> Counter[str]:
+    return Counter({e["item_id"]: e["outcome"] for e in lines(where / "episodes.jsonl")}.values())
+
+
+def test_an_endpoint_that_goes_away_is_named_and_waited_for_and_nothing_is_lost(
+    agentflow: CommandLine, rows: RowsFile
+) -> None:
+    where = run_dir(agentflow.cwd)
+    process, url = dying(agentflow, rows(40))
+    said = said_by(process, f"endpoint-0 at {url} cannot be reached since ")
+    assert "(Connection refused): nothing new starts until it is back." in said
+    until(lambda: " down " in agentflow("status", str(where)).out, "the endpoint to be down")
+    with again(url):
+        out, _ = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 0, out
+    assert "cannot be reached" not in out
+    assert f"endpoint-0 at {url} is back after " in out
+    assert last_outcomes(where) == {"scored": 40}
+
+
+def test_an_endpoint_that_stays_away_ends_the_run_and_a_resume_plays_the_rest_elsewhere(
     agentflow: CommandLine, endpoint: str, rows: RowsFile
 ) -> None:
     where = run_dir(agentflow.cwd)
-    little_patience = ["rollout.request_retries=0", "rollout.lost_retries=0", "rollout.runners=1"]
-    arguments = ["run", f"{AGENTS}:Slow", "--data", str(rows(40)), "--max-concurrent", "4", *little_patience]
-    with scripted_process() as url:
-        process = agentflow.background(*arguments, "--base-url", url, "trial_name=t")
-        until(lambda: bool(lines(where / "episodes.jsonl")), "the first result")
+    process, url = dying(agentflow, rows(40), "rollout.setup_timeout=1")
     out, _ = process.communicate(timeout=DEADLINE_S)
-    assert process.returncode == 3, out
-    assert "bounds" in out
-    outcomes = Counter(e["outcome"] for e in lines(where / "episodes.jsonl"))
-    assert set(outcomes) == {"scored", "lost"}
+    assert process.returncode == 1, out
+    assert f"Error: endpoint-0 at {url} could not be reached for rollout.setup_timeout = 1 s" in out
+    assert "lost" not in last_outcomes(where)
     gone = agentflow("resume", str(where))
     assert gone.code == 2
     assert f"The endpoint {url} cannot be reached" in gone.err
     assert "--base-url URL" in gone.err
     done = agentflow("resume", str(where), "--base-url", endpoint)
     assert done.code == 0, done.err
-    last = {e["item_id"]: e["outcome"] for e in lines(where / "episodes.jsonl")}
-    assert Counter(last.values()) == {"scored": 40}
+    assert last_outcomes(where) == {"scored": 40}
+
+
+def test_without_patience_an_endpoint_that_goes_away_makes_lost_episodes_and_exit_code_3_and_a_resume_plays_them(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    where = run_dir(agentflow.cwd)
+    process, url = dying(agentflow, rows(40), "rollout.request_retries=0", "rollout.lost_retries=0")
+    said_by(process, "cannot be reached")
+    with again(url):
+        out, _ = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 3, out
+    assert "bounds" in out
+    assert set(last_outcomes(where)) == {"scored", "lost"}
+    done = agentflow("resume", str(where), f"base_url={endpoint}")
+    assert done.code == 0, done.err
+    assert last_outcomes(where) == {"scored": 40}
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ import pytest
 
 from agentflow import Config, Controller, load_config
 from agentflow.cli.status import STALE_S
+from agentflow.store.files import LOCK
+from agentflow.store.lock import Holder
 from agentflow.store.status import read_status, write_status
 from tests.e2e.conftest import AGENTS, DEADLINE_S, CommandLine, lines, ours, until
 from tests.e2e.played_agents import Quick
@@ -77,24 +79,47 @@ def test_a_run_that_an_error_stopped_says_which(agentflow: CommandLine, endpoint
     data.write_text('{"id": "row-0"}\n')
     process.communicate(timeout=DEADLINE_S)
     said = agentflow("status", RUN).out
-    assert re.match(rf"Ended at {WHEN}, stopped by an error; \d+ of 60 episodes\.\n", said)
+    assert re.match(rf"Ended at {WHEN}, stopped by an error; \d+ of 60 episodes(, \d+ cancelled)?\.\n", said)
     assert f"{data} was changed while it was in use" in said
 
 
-def test_of_a_run_whose_controller_was_killed_nobody_can_say_that_it_ended(
+def test_a_killed_controller_is_said_to_be_dead_at_once_and_nothing_of_it_to_be_up(
     agentflow: CommandLine, endpoint: str, rows: RowsFile
 ) -> None:
     process = some_results(agentflow, rows(60), endpoint)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     until(lambda: not ours(str(agentflow.cwd)), "the end of every process of the run")
-    status = read_status(agentflow.cwd / RUN)
-    write_status(agentflow.cwd / RUN, msgspec.structs.replace(status, at=status.at - 2 * STALE_S, in_flight=1))
+    assert read_status(agentflow.cwd / RUN).processes
+    said = agentflow("status", RUN).out
+    resume = f"agentflow resume {RUN} plays the rest"
+    assert re.fullmatch(rf"The controller {process.pid} is dead, with \d+ of 60 episodes: {resume}\.\n", said)
+
+
+def test_of_a_controller_on_another_host_only_its_silence_is_known(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    process = some_results(agentflow, rows(60), endpoint)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    until(lambda: not ours(str(agentflow.cwd)), "the end of every process of the run")
+    run_dir = agentflow.cwd / RUN
+    holder = msgspec.json.decode((run_dir / LOCK).read_bytes(), type=Holder)
+    (run_dir / LOCK).write_bytes(msgspec.json.encode(msgspec.structs.replace(holder, host="another")))
+    status = read_status(run_dir)
+    write_status(run_dir, msgspec.structs.replace(status, at=status.at - 2 * STALE_S, in_flight=1))
     said = agentflow("status", RUN).out
     assert "Ended" not in said
     assert "1 episode playing" in said
     assert "The controller has not written for 1:" in said
     assert "the run is over, or its controller is dead" in said.replace("\n", " ")
+
+
+def test_what_was_lost_is_told_beside_what_was_played(agentflow: CommandLine, endpoint: str, rows: RowsFile) -> None:
+    assert agentflow(*arguments("Quick", rows(3), endpoint)).code == 0
+    path = agentflow.cwd / RUN / "episodes.jsonl"
+    path.write_text(path.read_text().replace('"scored"', '"lost"', 2))
+    assert "; 1 of 3 episodes, 2 lost." in agentflow("status", RUN).out
 
 
 @pytest.fixture

@@ -33,7 +33,6 @@ def test_the_numbers_that_it_shows_are_ours_and_the_textbooks() -> None:
 
 
 def test_its_recipe_gives_the_same_interval() -> None:
-    pytest.importorskip("scipy")
     (code,) = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
     names: dict[str, object] = {}
     exec(code, names)

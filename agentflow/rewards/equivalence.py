@@ -59,6 +59,8 @@ def equivalent(gold: str, given: str) -> bool:
     labelled = _LABEL.match(g)
     if labelled is not None:  # "(C) 36": the letter or the value
         letter, value = _CHOSEN.match(p), g[labelled.end() :].strip()
+        if key(value) == key(p):
+            return True
         if letter is not None and (letter[1] or letter[2] or letter[3]).upper() not in labelled[0].upper():
             return False
         return (letter is not None and letter.end() == len(p)) or equivalent(value, p)

@@ -17,7 +17,6 @@ _CURRENCY = "[$€£¥₹]"
 _GROUPED = r"(?:\d{1,3}(?:[, ]\d{3})+|\d{1,2}(?:,\d\d)+,\d{3})"  # 1,234,567; 12,34,567 as in India
 _DECIMAL = rf"(?:(?:{_GROUPED}|\d+)(?:\.\d*)?|\.\d+)"
 _TEN = r"(?:\\times|\\cdot|[x*])\s*10\s*\^\s*(?:\{\s*([+-]?\s*\d+)\s*\}|([+-]?\d+))"
-_SIGN = r"(?P<sign>[+-]?)\s*"
 _FRACTION = r"\\frac\s*\{\s*(-?[\d.,]+)\s*\}\s*\{\s*(-?[\d.,]+)\s*\}"
 _PLAIN = re.compile(rf"({_DECIMAL})(?:[eE]([+-]?\d+)|\s*{_TEN})?")
 _POWER_OF_TEN = re.compile(r"10\s*\^\s*(?:\{\s*([+-]?\d+)\s*\}|([+-]?\d+))(?![\d.^])")

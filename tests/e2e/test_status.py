@@ -83,26 +83,29 @@ def test_a_run_that_an_error_stopped_says_which(agentflow: CommandLine, endpoint
     assert f"{data} was changed while it was in use" in said
 
 
-def test_a_killed_controller_is_said_to_be_dead_at_once_and_nothing_of_it_to_be_up(
-    agentflow: CommandLine, endpoint: str, rows: RowsFile
-) -> None:
-    process = some_results(agentflow, rows(60), endpoint)
+def killed(agentflow: CommandLine, data: Path, endpoint: str) -> int:
+    """A run that was killed after some results, with all of its processes gone: the controller's pid."""
+    process = some_results(agentflow, data, endpoint)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     until(lambda: not ours(str(agentflow.cwd)), "the end of every process of the run")
+    return process.pid
+
+
+def test_a_killed_controller_is_said_to_be_dead_at_once_and_nothing_of_it_to_be_up(
+    agentflow: CommandLine, endpoint: str, rows: RowsFile
+) -> None:
+    pid = killed(agentflow, rows(60), endpoint)
     assert read_status(agentflow.cwd / RUN).processes
     said = agentflow("status", RUN).out
     resume = f"agentflow resume {RUN} plays the rest"
-    assert re.fullmatch(rf"The controller {process.pid} is dead, with \d+ of 60 episodes: {resume}\.\n", said)
+    assert re.fullmatch(rf"The controller {pid} is dead, with \d+ of 60 episodes: {resume}\.\n", said)
 
 
 def test_of_a_controller_on_another_host_only_its_silence_is_known(
     agentflow: CommandLine, endpoint: str, rows: RowsFile
 ) -> None:
-    process = some_results(agentflow, rows(60), endpoint)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    until(lambda: not ours(str(agentflow.cwd)), "the end of every process of the run")
+    killed(agentflow, rows(60), endpoint)
     run_dir = agentflow.cwd / RUN
     holder = msgspec.json.decode((run_dir / LOCK).read_bytes(), type=Holder)
     (run_dir / LOCK).write_bytes(msgspec.json.encode(msgspec.structs.replace(holder, host="another")))
